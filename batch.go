@@ -1,0 +1,231 @@
+package skillbay
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tmc/langchaingo/llms"
+)
+
+// batch is the tool calls of one model answer (SPEC 8.6). Call i has the
+// sequence number base+1+i, whatever order things run in, so that verdicts do
+// not depend on it: every call is judged on the window up to base.
+type batch struct {
+	key   string // tells the same answer delivered again; empty: a tool call of its own
+	base  int64
+	size  int // numbers reserved for the answer's own calls
+	calls []batchCall
+}
+
+// batchCall is one call of a batch.
+type batchCall struct {
+	seq     int64
+	id      string
+	tool    string
+	sum     [16]byte // of the canonical input
+	target  string   // of a skill call: the loaded, model-invocable, visible skill that it names
+	claimed bool     // it is being run
+	done    bool     // it has run
+}
+
+// savedBatch is what a State keeps of a batch: enough to know it again, and to
+// hold later calls of it to its skills.
+type savedBatch struct {
+	Key    string         `json:"key"`
+	Base   int64          `json:"base"`
+	Size   int            `json:"size"`
+	Skills []savedSibling `json:"skills,omitempty"`
+}
+
+// savedSibling is a skill call of a saved batch.
+type savedSibling struct {
+	Seq   int64  `json:"seq"`
+	Skill string `json:"skill"`
+}
+
+func (b *batch) saved() *savedBatch {
+	if b == nil {
+		return nil
+	}
+	s := &savedBatch{Key: b.key, Base: b.base, Size: b.size}
+	for _, c := range b.calls {
+		if c.target != "" && len(s.Skills) < maxBatchSiblings {
+			s.Skills = append(s.Skills, savedSibling{Seq: c.seq, Skill: c.target})
+		}
+	}
+	return s
+}
+
+func (s *savedBatch) restored() *batch {
+	if s == nil {
+		return nil
+	}
+	b := &batch{key: s.Key, base: s.Base, size: s.Size}
+	for _, sib := range s.Skills {
+		b.calls = append(b.calls, batchCall{seq: sib.Seq, tool: toolSkill, target: sib.Skill, claimed: true, done: true})
+	}
+	return b
+}
+
+// newBatchCall describes a call; target is resolved by the middleware.
+func newBatchCall(id, tool, input string) batchCall {
+	sum := sha256.Sum256([]byte(canonicalInput(input)))
+	return batchCall{id: identifier(id), tool: identifier(tool), sum: [16]byte(sum[:16])}
+}
+
+// fits reports whether c is a call of that tool and input.
+func (c *batchCall) fits(other *batchCall) bool {
+	return c.sum == other.sum && sameTool(c.tool, other.tool)
+}
+
+// batchKey is the number of AI messages, the answer included, and a hash of
+// the answer's calls.
+func batchKey(ais int, calls []batchCall) string {
+	h := sha256.New()
+	for _, c := range calls {
+		_, _ = io.WriteString(h, strconv.Quote(c.id)+strconv.Quote(c.tool))
+		h.Write(c.sum[:])
+	}
+	return strconv.Itoa(ais) + ":" + base64.RawStdEncoding.EncodeToString(h.Sum(nil)[:16])
+}
+
+// open makes calls the State's current batch, or finds that they are it. With
+// fresh, the answer was delivered anew: no call of it is claimed. s.mu is held.
+func (s *State) open(ais int, calls []batchCall, fresh bool) *batch {
+	key := batchKey(ais, calls)
+	if b := s.batch; b != nil && b.key == key && b.size == len(calls) {
+		if fresh || len(b.calls) < b.size || b.calls[0].seq != b.base+1 {
+			extra := slices.DeleteFunc(slices.Clone(b.calls), func(c batchCall) bool { return c.seq <= b.base+int64(b.size) })
+			b.calls = append(number(calls, b.base), extra...)
+		}
+		return b
+	}
+	s.batch = &batch{key: key, base: s.book.Seq, size: len(calls), calls: number(calls, s.book.Seq)}
+	s.book.Seq += int64(len(calls))
+	s.changed()
+	return s.batch
+}
+
+// number returns the calls with their sequence numbers.
+func number(calls []batchCall, base int64) []batchCall {
+	calls = slices.Clone(calls)
+	for i := range calls {
+		calls[i].seq = base + 1 + int64(i)
+	}
+	return calls
+}
+
+// place finds the batch of a call that the host runs, and its place there: the
+// calls of history's last AI message if it is among them, else the State's
+// current batch if it is among those; else it is one more call of either.
+// s.mu is held.
+func (s *State) place(ais int, calls []batchCall, own batchCall) (*batch, batchCall) {
+	same := func(c batchCall) bool { return c.id == own.id && c.fits(&own) }
+	if slices.ContainsFunc(calls, same) {
+		s.open(ais, calls, false)
+	}
+	if b := s.batch; b != nil {
+		found := -1
+		for i := range b.calls {
+			if same(b.calls[i]) && (found < 0 || b.calls[found].claimed && !b.calls[i].claimed) {
+				found = i
+			}
+		}
+		if found >= 0 {
+			b.calls[found].claimed = true
+			return b, b.calls[found]
+		}
+	}
+	if len(calls) > 0 {
+		s.open(ais, calls, false)
+	}
+	return s.extra(own, false)
+}
+
+// claim finds the batch's call that a tool wrapper is asked to run: the first
+// unclaimed one of its name and input. One that fits none is one more call of
+// the batch; where no model answer made a batch, it is a batch of its own.
+// nested calls never take the place of a sibling. s.mu is held.
+func (s *State) claim(call batchCall, nested bool) (*batch, batchCall) {
+	if b := s.batch; b != nil && !nested {
+		for i := range b.calls {
+			if c := &b.calls[i]; !c.claimed && c.fits(&call) {
+				c.claimed = true
+				return b, *c
+			}
+		}
+	}
+	return s.extra(call, nested)
+}
+
+// extra adds one more call to the current batch; a batch of its own is never
+// joined, save by calls nested in it. s.mu is held.
+func (s *State) extra(call batchCall, nested bool) (*batch, batchCall) {
+	if s.batch == nil || s.batch.key == "" && !nested {
+		s.batch = &batch{base: s.book.Seq}
+	}
+	s.book.Seq++
+	call.seq, call.claimed, call.id = s.book.Seq, true, ""
+	s.batch.calls = append(s.batch.calls, call)
+	s.changed()
+	return s.batch, call
+}
+
+// finish notes that the batch's call of that number has run.
+func (s *State) finish(seq int64) {
+	s.do(func() {
+		if s.batch == nil {
+			return
+		}
+		for i := range s.batch.calls {
+			if c := &s.batch.calls[i]; c.seq == seq {
+				c.done = true
+			}
+		}
+	})
+}
+
+// canonicalInput is the input of a call in the one form that is the same in a
+// provider's arguments and in what langchaingo's executor hands to a tool:
+// `__arg1` opened (agents/openai_functions_agent.go:276-291), the suffix that
+// stop words leave cut (agents/executor.go:138).
+func canonicalInput(input string) string {
+	input = strings.TrimSpace(input)
+	if strings.HasPrefix(input, "{") {
+		var object map[string]any
+		if json.Unmarshal([]byte(input), &object) == nil {
+			if arg, ok := object["__arg1"].(string); ok {
+				input = arg
+			}
+		}
+	}
+	return strings.TrimSpace(strings.TrimSuffix(input, "\nObservation:"))
+}
+
+// choiceCalls returns the tool calls of all choices of an answer. A call
+// without a function is dropped: nothing can run it.
+func choiceCalls(resp *llms.ContentResponse) []llms.ToolCall {
+	if resp == nil {
+		return nil
+	}
+	var calls []llms.ToolCall
+	for _, choice := range resp.Choices {
+		if choice == nil {
+			continue
+		}
+		for _, call := range choice.ToolCalls {
+			if call.FunctionCall != nil {
+				calls = append(calls, call)
+			}
+		}
+		if len(choice.ToolCalls) == 0 && choice.FuncCall != nil {
+			calls = append(calls, llms.ToolCall{Type: "function", FunctionCall: choice.FuncCall})
+		}
+	}
+	return calls
+}

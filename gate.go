@@ -1,0 +1,400 @@
+package skillbay
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tmc/langchaingo/llms"
+)
+
+// Names of skillbay's tools.
+const (
+	toolSkill   = "skill"
+	toolDismiss = "skill_dismiss"
+	toolFile    = "skill_file"
+)
+
+// Reasons of a Block, and details of a tool_call_blocked event.
+const (
+	reasonNotListed = "not listed"
+	reasonBanned    = "banned"
+	reasonGuarded   = "guarded"
+	reasonParent    = "parent"
+)
+
+// Block says why a tool call does not run. The zero Block means nothing.
+type Block struct {
+	Tool, CallID string
+	Reason       string   // "not listed", "banned", "guarded" or "parent"
+	Skills       []string // the skills that restrict; for a guarded tool, those that list it
+	Allowed      []string // the entries of the limit that the call missed
+
+	texts *Texts
+}
+
+// String is the observation that the model gets instead of the tool's.
+func (b *Block) String() string {
+	t := b.texts
+	if t == nil {
+		t = English
+	}
+	skills, allowed := strings.Join(b.Skills, ", "), strings.Join(b.Allowed, ", ")
+	if skills == "" {
+		skills = t.NoSkills
+	}
+	if allowed == "" {
+		allowed = t.NothingAllowed
+	}
+	tool := cut(clean(b.Tool), 64)
+	switch b.Reason {
+	case reasonBanned:
+		return fill(t.Banned, "tool", tool, "skills", skills)
+	case reasonGuarded:
+		return fill(t.Guarded, "tool", tool, "skills", skills)
+	case reasonParent:
+		return fill(t.Parent, "tool", tool, "skills", skills, "allowed", allowed)
+	}
+	return fill(t.NotListed, "tool", tool, "skills", skills, "allowed", allowed)
+}
+
+// hold is what one launched skill holds tool calls to. Both lists bind: the
+// recorded one, so that a release cannot widen a turn, and the current one, so
+// that it can tighten it (SPEC 8.2).
+type hold struct {
+	skill  string
+	rec    *policy // as of the skill's first launch in the window; nil: only the history or the batch shows it
+	cur    *policy // of the loaded skill; nil: the release has it no more
+	grants bool    // its launch may grant guarded tools
+	live   bool    // launched in the current window and not dismissed
+	yields bool    // a dismissed launch of an earlier turn: no bar to `skill` (8.8)
+}
+
+// base is the list that makes the skill a part of a union.
+func (h *hold) base() *policy {
+	if h.rec != nil {
+		return h.rec
+	}
+	return h.cur
+}
+
+// limits reports whether the skill belongs to the union of lists.
+func (h *hold) limits() bool { b := h.base(); return b != nil && b.limits }
+
+// narrowed reports whether a release gave the skill a list that its launch did
+// not have: a limit of its own, since in a union it could only widen.
+func (h *hold) narrowed() bool { return !h.limits() && h.cur != nil && h.cur.limits }
+
+func (h *hold) bans(tool string) bool {
+	return h.rec != nil && h.rec.bans(tool) || h.cur != nil && h.cur.bans(tool)
+}
+
+// allows reports whether every list that the skill has contains the call.
+func (h *hold) allows(c *trial) bool {
+	for _, p := range [2]*policy{h.rec, h.cur} {
+		if p != nil && p.limits && !p.allows(c) {
+			return false
+		}
+	}
+	return true
+}
+
+// lists reports whether every list names the tool exactly.
+func (h *hold) lists(tool string) bool {
+	return h.base() != nil && (h.rec == nil || h.rec.lists(tool)) && (h.cur == nil || h.cur.lists(tool))
+}
+
+// allowed are the entries to tell the model.
+func (h *hold) allowed() []string {
+	p := h.base()
+	if h.narrowed() {
+		p = h.cur
+	}
+	texts := make([]string, len(p.allow))
+	for i, e := range p.allow {
+		texts[i] = e.String()
+	}
+	return texts
+}
+
+// allows reports whether an entry contains the call. In a limit a pattern never
+// contains `skill` or a guarded tool (8.7).
+func (p *policy) allows(c *trial) bool {
+	for i := range p.allow {
+		e := &p.allow[i]
+		if e.isPattern() && (c.skillCall || c.guarded) {
+			continue
+		}
+		if e.allows(c.tool, c.input) {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *policy) lists(tool string) bool {
+	for i := range p.allow {
+		if e := &p.allow[i]; e.exact() && sameTool(e.name(), tool) {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *policy) bans(tool string) bool {
+	for i := range p.ban {
+		if p.ban[i].bans(tool) {
+			return true
+		}
+	}
+	return false
+}
+
+// trial is a tool call and all that its judge looks at: SPEC 8 as data.
+type trial struct {
+	tool, input string
+	skillCall   bool   // the call is of the skill tool
+	target      string // the skill that a skill call names; empty if it cannot be launched
+	guarded     bool
+	always      bool
+	contested   bool // every restricted launch is a limit of its own, and nothing grants
+
+	ledger   []hold // P's launches in the ledger, a skill once
+	history  []hold // P's launches that only the history shows
+	siblings []hold // S; for a skill call, those before it in the batch
+}
+
+// verdict is a refusal: the reason, who restricts, and what they allow.
+type verdict struct {
+	reason          string
+	skills, allowed []string
+}
+
+// judge is the one judge of tool calls; nil lets the call run. It is a pure
+// function, and allocates only to refuse.
+func (c *trial) judge() *verdict {
+	if c.always || sameTool(c.tool, toolDismiss) || sameTool(c.tool, toolFile) {
+		return nil
+	}
+	groups := [3][]hold{c.ledger, c.history, c.siblings}
+	for _, group := range groups {
+		for i := range group {
+			if group[i].bans(c.tool) && !(c.skillCall && group[i].yields) {
+				return &verdict{reason: reasonBanned, skills: []string{group[i].skill}}
+			}
+		}
+	}
+	if c.skillCall {
+		return c.judgeSkill()
+	}
+	for n, group := range groups {
+		alone := n == 2 || n == 0 && c.contested // each a limit of its own
+		if v := c.within(group, alone); v != nil {
+			return v
+		}
+	}
+	if c.guarded && !c.granted() {
+		return &verdict{reason: reasonGuarded}
+	}
+	return nil
+}
+
+// judgeSkill judges a call of `skill` (8.4): blocked inside a limit, unless
+// listed by its exact name or for a skill that is already in the window. It is
+// judged as if the earlier skill calls of its batch had succeeded (8.6).
+func (c *trial) judgeSkill() *verdict {
+	inWindow := func(h hold) bool { return h.skill == c.target }
+	if !c.contested && c.target != "" && (slices.ContainsFunc(c.ledger, inWindow) ||
+		slices.ContainsFunc(c.history, inWindow) || slices.ContainsFunc(c.siblings, inWindow)) {
+		return nil
+	}
+	ledger := c.ledger
+	if len(c.siblings) > 0 {
+		ledger = slices.Concat(c.ledger, c.siblings)
+	}
+	if v := c.within(ledger, c.contested); v != nil {
+		return v
+	}
+	return c.within(c.history, false)
+}
+
+// within judges the call by one witness: the union of its skills' lists, or
+// each list alone.
+func (c *trial) within(group []hold, alone bool) *verdict {
+	limited, allowed := false, false
+	for i := range group {
+		h := &group[i]
+		if c.skillCall && h.yields {
+			continue
+		}
+		ok := func() bool {
+			if c.skillCall {
+				return h.lists(toolSkill)
+			}
+			return h.allows(c)
+		}
+		switch {
+		case h.narrowed() || alone && h.limits():
+			if !ok() {
+				return refuse(group[i : i+1])
+			}
+		case h.limits():
+			limited = true
+			allowed = allowed || ok()
+		}
+	}
+	if limited && !allowed {
+		return refuse(group)
+	}
+	return nil
+}
+
+// refuse names the limits of a group.
+func refuse(group []hold) *verdict {
+	v := &verdict{reason: reasonNotListed}
+	for i := range group {
+		if h := &group[i]; h.limits() || h.narrowed() {
+			v.skills = append(v.skills, h.skill)
+			v.allowed = append(v.allowed, h.allowed()...)
+		}
+	}
+	slices.Sort(v.allowed)
+	v.allowed = slices.Compact(v.allowed)
+	return v
+}
+
+// granted reports whether a launch grants the guarded tool (8.5): only one of
+// the ledger, of a loaded skill that lists the tool by its exact name.
+func (c *trial) granted() bool {
+	if c.contested {
+		return false
+	}
+	for i := range c.ledger {
+		if h := &c.ledger[i]; h.grants && h.cur != nil && h.lists(c.tool) {
+			return true
+		}
+	}
+	return false
+}
+
+// snapshot returns what holds the calls nested in c: a copy that outlives the
+// State's window.
+func (c *trial) snapshot() trial {
+	s := *c
+	s.ledger, s.history, s.siblings = slices.Clone(c.ledger), slices.Clone(c.history), slices.Clone(c.siblings)
+	return s
+}
+
+// holds appends the launches of the window up to base, a skill once, in launch
+// order. s.mu is held.
+func (s *State) holds(to []hold, base int64, cat *catalog) []hold {
+	t := &s.book.Turn
+	for i := range s.book.Launches {
+		l := &s.book.Launches[i]
+		if !l.Window || l.Seq > base {
+			continue
+		}
+		over := s.dismissedBy(l, base)
+		grants := !over && !t.Contested && t.N > 0 && l.Turn == t.N && l.Seq > t.Grants
+		yields := over && l.Turn < t.N && !t.Contested
+		at := slices.IndexFunc(to, func(h hold) bool { return h.skill == l.Skill })
+		if at < 0 {
+			to = append(to, hold{skill: l.Skill, rec: l.policy, cur: cat.policy(l.Skill), grants: grants, yields: yields})
+			continue
+		}
+		to[at].grants = to[at].grants || grants
+		to[at].yields = to[at].yields && yields
+	}
+	return to
+}
+
+// dismissedBy reports whether a dismissal up to number base covers the launch:
+// in one batch, dismissals apply after launches. s.mu is held.
+func (s *State) dismissedBy(l *launch, base int64) bool {
+	d := s.dismissal(l.Skill)
+	return d != nil && d.covers(l) && d.Covers <= base
+}
+
+// shownBy appends the loaded skills of names that the ledger's window does not
+// hold: the history's witness (8.1).
+func shownBy(to []hold, names []string, ledger []hold, cat *catalog) []hold {
+	for _, name := range names {
+		known := func(h hold) bool { return h.skill == name }
+		if p := cat.policy(name); p != nil && !slices.ContainsFunc(ledger, known) && !slices.ContainsFunc(to, known) {
+			to = append(to, hold{skill: name, cur: p})
+		}
+	}
+	return to
+}
+
+// gather completes the trial of call in batch b from the ledger s (nil: an
+// empty one) and the names that the history shows. s.mu is held.
+func (c *trial) gather(s *State, b *batch, call *batchCall, names []string, cat *catalog) {
+	if s != nil {
+		c.ledger = s.holds(c.ledger, b.base, cat)
+		c.contested = s.book.Turn.Contested
+	}
+	c.history = shownBy(c.history, names, c.ledger, cat)
+	for i := range b.calls {
+		sib := &b.calls[i]
+		if sib.target == "" || sib.seq == call.seq || c.skillCall && sib.seq > call.seq {
+			continue
+		}
+		known := func(h hold) bool { return h.skill == sib.target }
+		if slices.ContainsFunc(c.siblings, known) {
+			continue
+		}
+		p := trial{tool: toolSkill, skillCall: true, target: sib.target, contested: c.contested, ledger: c.ledger, history: c.history}
+		cur := cat.policy(sib.target)
+		if cur == nil || p.judge() != nil {
+			continue
+		}
+		h := hold{skill: sib.target, cur: cur}
+		if s != nil {
+			if first := s.first(sib.target); first != nil {
+				h.rec = first.policy
+			}
+		}
+		c.siblings = append(c.siblings, h)
+	}
+	if c.skillCall {
+		earlier := func(h hold) bool {
+			return slices.ContainsFunc(c.siblings, func(o hold) bool { return o.skill == h.skill })
+		}
+		c.history = slices.DeleteFunc(c.history, earlier)
+	}
+}
+
+// CheckAllowedTools judges a tool call by its history alone: the gate of SPEC
+// section 8 with an empty ledger, a pure function. It returns nil when the
+// call may run. A Middleware judges more strictly: it also knows the State,
+// guarded tools and who may see a skill.
+func CheckAllowedTools(history []llms.MessageContent, call llms.ToolCall, skills []Skill) *Block {
+	cat := catalogOf(skills)
+	chap := readChapter(history, nil)
+	calls := make([]batchCall, len(chap.calls))
+	for i, other := range chap.calls {
+		calls[i] = cat.describe(other, nil)
+	}
+	b, own := new(State).place(chap.ais, calls, cat.describe(call, nil))
+	c := trial{tool: nameOf(call), input: inputOf(call), skillCall: isSkillCall(call), target: own.target}
+	c.gather(nil, b, &own, chap.names, cat)
+	v := c.judge()
+	if v == nil {
+		return nil
+	}
+	return &Block{Tool: c.tool, CallID: call.ID, Reason: v.reason, Skills: v.skills, Allowed: v.allowed}
+}
+
+func nameOf(call llms.ToolCall) string {
+	if call.FunctionCall == nil {
+		return ""
+	}
+	return call.FunctionCall.Name
+}
+
+func inputOf(call llms.ToolCall) string {
+	if call.FunctionCall == nil {
+		return ""
+	}
+	return call.FunctionCall.Arguments
+}

@@ -1,0 +1,321 @@
+package skillbay
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// errNoRoom is a launch over a limit of SPEC 9; it never leaves the package.
+var errNoRoom = errors.New("over a limit of the State")
+
+// launch records a launch that every check let through and returns its
+// observation: the one way in which skills become active. The order is record,
+// audit, OnChange, so that an event states a fact and a failed save loses none.
+func (mw *Middleware) launch(ctx context.Context, c *ticket, o launchOrder) (string, error) {
+	st, f := c.state, o.f
+	l := launch{
+		Seq: o.seq, CallID: identifier(o.callID), Skill: f.Name, Args: clean(o.args), Given: o.given,
+		Time: mw.cfg.Now().UTC(), Digest: f.digest64(), Host: o.host,
+		Limits: f.policy.limits, Allowed: f.AllowedTools, Banned: f.DisallowedTools,
+	}
+	if len(l.Args) > maxArgsLaunch {
+		return "", errNoRoom
+	}
+	var obs string
+	if earlier, ok := st.standing(&l, c.sees); ok && !o.host && !mw.runsShell(f) {
+		l.Len, l.Hash, l.Tokens, l.Short = earlier.Len, earlier.Hash, earlier.Tokens, true
+		obs = mw.answer(st, f, &l)
+	} else {
+		if mw.runsShell(f) {
+			l.Shell = mw.runShell(ctx, st, f, &l)
+		}
+		obs = mw.observation(st, f, &l)
+		l.Len, l.Hash, l.Tokens = len(obs), digestOf(obs), mw.count(obs)
+	}
+	recorded := false
+	st.do(func() {
+		if o.host && !c.within { // waits for the next turn
+			recorded = st.room(&l)
+			if recorded {
+				l.Unaudited = !st.book.Turn.Answered && st.hostLaunched(l.Skill, l.Args)
+				st.book.Pending = append(st.book.Pending, l)
+				st.changed()
+			}
+			return
+		}
+		l.Turn = st.book.Turn.N
+		if recorded = st.room(&l); !recorded {
+			return
+		}
+		if o.host {
+			st.book.Seq++
+			l.Seq = st.book.Seq
+		}
+		if l.Short {
+			st.repoint(&l)
+		}
+		if last := st.last(l.Skill); last != nil {
+			l.Renewed = last.Renewed || last.Digest != l.Digest
+		}
+		st.enter(l)
+		st.changed()
+	})
+	if !recorded {
+		return "", errNoRoom
+	}
+	if !l.Unaudited {
+		mw.auditLaunch(ctx, st, &l)
+	}
+	if err := mw.onChange(ctx, st); err != nil {
+		return "", &Error{Op: "launch", Skill: f.Name, Err: err}
+	}
+	return obs, nil
+}
+
+func (mw *Middleware) auditLaunch(ctx context.Context, st *State, l *launch) {
+	e := Event{Type: EventInvoked, Skill: l.Skill, Args: l.Args, Digest: hexDigest(l.Digest), ToolCallID: l.CallID, Tool: toolSkill}
+	if l.Host {
+		e.Tool, e.Detail = "", "host"
+	}
+	mw.audit(ctx, st, e)
+}
+
+// hexDigest turns a recorded digest into the form of Skill.Digest.
+func hexDigest(digest string) string {
+	raw, _ := base64.RawStdEncoding.DecodeString(digest)
+	return hex.EncodeToString(raw)
+}
+
+// digest64 is the skill's digest as ledgers store it.
+func (f *frozen) digest64() string {
+	raw, _ := hex.DecodeString(f.Digest)
+	return base64.RawStdEncoding.EncodeToString(raw)
+}
+
+// answer is the observation of a recorded launch: also when its call is
+// delivered again.
+func (mw *Middleware) answer(st *State, f *frozen, l *launch) string {
+	if l.Short {
+		return launchLine + f.Name + "\n\n" + mw.texts.LaunchedAgain
+	}
+	return mw.observation(st, f, l)
+}
+
+// observation is the full text of a launch.
+func (mw *Middleware) observation(st *State, f *frozen, l *launch) string {
+	text := launchLine + f.Name + "\n\n" + mw.texts.Launched + "\n\n" + mw.instructions(st, f, l, nil)
+	if len(f.Files) == 0 {
+		return text
+	}
+	named := f.Files[:min(len(f.Files), maxNamedFiles)]
+	files := strings.Join(named, ", ")
+	if more := len(f.Files) - len(named); more > 0 {
+		files += ", " + fill(mw.texts.FilesMore, "count", strconv.Itoa(more))
+	}
+	return strings.TrimRight(text, "\n") + "\n\n" + fill(mw.texts.Files, "files", files)
+}
+
+// instructions is the skill's expanded body below its base directory. appended
+// words arguments that nothing in the body takes; nil: as at a launch.
+func (mw *Middleware) instructions(st *State, f *frozen, l *launch, appended func(string) string) string {
+	header := baseHeader(f.Dir)
+	if !f.onDisk && len(f.Files) > 0 {
+		header += mw.texts.FilesByTool + "\n\n"
+	}
+	return header + f.body.expand(values{
+		dir: f.Dir, args: l.Args, given: l.Given, session: st.SessionID(), shell: l.Shell, appended: appended,
+	})
+}
+
+// runsShell reports whether launches of the skill run commands.
+func (mw *Middleware) runsShell(f *frozen) bool {
+	return mw.cfg.EnableShellBlocks && f.onDisk && f.body.shellBlocks() > 0
+}
+
+// runShell runs the skill's shell blocks, unless its directory changed since
+// New: then the scripts are not those that were reviewed.
+func (mw *Middleware) runShell(ctx context.Context, st *State, f *frozen, l *launch) []string {
+	if f.changedOnDisk() {
+		mw.log.Error("skillbay: the skill's directory changed since New; its shell blocks do not run", "skill", f.Name)
+		outputs := make([]string, f.body.shellBlocks())
+		for i := range outputs {
+			outputs[i] = "[shell execution failed: the skill's directory changed since it was loaded]"
+		}
+		return outputs
+	}
+	outputs := f.body.runShell(ctx, shellRun{
+		interpreter: f.Shell, dir: f.Dir, timeout: mw.cfg.ShellTimeout, args: l.Args, given: l.Given, session: st.SessionID(),
+	})
+	for i := range outputs {
+		outputs[i] = clean(outputs[i])
+	}
+	return outputs
+}
+
+// standing returns the active launch of the same skill, arguments and release
+// whose body stands in the conversation: visible, as sees tells, or anchored.
+func (s *State) standing(l *launch, sees func(*launch) bool) (found launch, ok bool) {
+	var last launch
+	anchored := false
+	s.do(func() {
+		if p := s.last(l.Skill); p != nil && s.active(p) && !p.Lost {
+			last, ok = *p, true
+			anchored = slices.ContainsFunc(s.book.Anchors, func(a anchor) bool {
+				return a.Seq == p.Seq && a.Skill == p.Skill && a.Kind != anchorAbsent
+			})
+		}
+	})
+	if !ok || last.Args != l.Args || last.Given != l.Given || last.Digest != l.Digest {
+		return found, false
+	}
+	return last, anchored || sees != nil && sees(&last)
+}
+
+// repoint hangs the skill's anchor on its newest launch, which has the same
+// text. s.mu is held.
+func (s *State) repoint(l *launch) {
+	last := s.last(l.Skill)
+	for i := range s.book.Anchors {
+		if a := &s.book.Anchors[i]; last != nil && a.Skill == l.Skill && a.Seq == last.Seq {
+			a.Seq = l.Seq
+		}
+	}
+}
+
+// redelivered returns the launch that the call of that number made before.
+func (s *State) redelivered(seq int64) (found launch, ok bool) {
+	s.do(func() {
+		for _, l := range s.book.Launches {
+			if l.Window && l.Seq == seq && l.Turn == s.book.Turn.N && !l.Host {
+				found, ok = l, true
+			}
+		}
+	})
+	return found, ok
+}
+
+// Invoke launches a skill for the host: a click of the user's, a router's
+// choice. It passes the checks of the skill tool but the gate and
+// disable-model-invocation. Inside a run or a tool call the launch belongs to
+// the current turn from the next batch on; otherwise it waits and joins the
+// turn that the next run, BeginTurn or tool-offering model call begins or goes
+// on with. Empty args means that no arguments are given.
+//
+// Errors: ErrNoState, ErrUnknownSkill (also for a skill that Visible hides),
+// ErrNotUserInvocable, ErrDenied, an error of OnChange, and ctx's own.
+func (mw *Middleware) Invoke(ctx context.Context, name, args string) error {
+	fail := func(err error) error { return &Error{Op: "invoke", Skill: name, Err: err} }
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	sc := scopeOf(ctx)
+	st := sc.state
+	if st == nil {
+		return fail(ErrNoState)
+	}
+	c := &ticket{state: st, within: sc.run != nil || sc.nested()}
+	f := mw.catalog.find(strings.TrimPrefix(strings.TrimSpace(name), "/"))
+	args = clean(args)
+	deny := func(detail string, err error) error {
+		mw.audit(ctx, st, Event{Type: EventDenied, Skill: f.Name, Args: cut(args, maxArgsLaunch), Detail: detail})
+		if err == ErrDenied && detail != "" {
+			err = fmt.Errorf("%w: %s", err, detail)
+		}
+		return fail(err)
+	}
+	switch {
+	case f == nil:
+		return fail(ErrUnknownSkill)
+	case c.within && !mw.shows(ctx, st, f), !c.within && !mw.visible(ctx, f):
+		return deny("hidden", ErrUnknownSkill)
+	case !f.UserInvocable:
+		return deny("user-invocable", ErrNotUserInvocable)
+	}
+	if other := st.exclusive(f.Name, c.within || mw.cfg.KeepWindow); mw.cfg.Exclusive && other != "" {
+		return deny(fill(mw.texts.ReasonExclusive, "skills", other), ErrDenied)
+	}
+	if d := mw.permit(ctx, f, args); !d.Allowed {
+		return deny(d.Reason, ErrDenied)
+	}
+	if st.invokedBefore(f.Name, args, c.within) {
+		return nil
+	}
+	_, err := mw.launch(ctx, c, launchOrder{f: f, args: args, given: args != "", host: true})
+	if err == errNoRoom {
+		return deny(mw.texts.ReasonLimit, ErrDenied)
+	}
+	return err
+}
+
+// invokedBefore reports whether the host launched the same already: in this
+// turn if it goes on, or among the launches that wait for the next.
+func (s *State) invokedBefore(skill, args string, within bool) (before bool) {
+	s.do(func() {
+		if within {
+			before = s.hostLaunched(skill, args)
+			return
+		}
+		before = slices.ContainsFunc(s.book.Pending, func(l launch) bool { return l.Skill == skill && l.Args == args })
+	})
+	return before
+}
+
+// exclusive returns another skill that bars the host's launch of this one: it
+// was launched in the window that the launch will join and is not dismissed,
+// or waits to join it. With keep, an answered turn's window counts too.
+func (s *State) exclusive(skill string, keep bool) (other string) {
+	s.do(func() {
+		for i := range s.book.Launches {
+			l := &s.book.Launches[i]
+			if l.Window && l.Skill != skill && !s.dismissed(l) && (keep || !s.book.Turn.Answered) {
+				other = l.Skill
+			}
+		}
+		for _, l := range s.book.Pending {
+			if l.Skill != skill {
+				other = l.Skill
+			}
+		}
+	})
+	return other
+}
+
+// Dismiss releases an active skill for the host, also one that the host
+// launched. Like skill_dismiss it concerns the context, never the limit.
+// Errors: ErrNoState, ErrNotActive, an error of OnChange, and ctx's own.
+func (mw *Middleware) Dismiss(ctx context.Context, name, reason string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	st := scopeOf(ctx).state
+	if st == nil {
+		return &Error{Op: "dismiss", Skill: name, Err: ErrNoState}
+	}
+	if recorded := st.recorded(name); recorded != "" {
+		name = recorded
+	}
+	d := dismissal{Skill: name, Reason: cut(clean(reason), maxReason), Time: mw.cfg.Now().UTC()}
+	done := false
+	st.do(func() {
+		last := st.last(name)
+		waiting := slices.ContainsFunc(st.book.Pending, func(l launch) bool { return l.Skill == name })
+		if done = waiting || last != nil && st.active(last); done {
+			d.Turn, d.Covers = st.book.Turn.N, st.book.Seq
+			st.dismiss(d)
+		}
+	})
+	if !done {
+		return &Error{Op: "dismiss", Skill: name, Err: ErrNotActive}
+	}
+	mw.audit(ctx, st, Event{Type: EventDismissed, Skill: name, Detail: d.Reason})
+	if err := mw.onChange(ctx, st); err != nil {
+		return &Error{Op: "dismiss", Skill: name, Err: err}
+	}
+	return nil
+}

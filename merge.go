@@ -1,0 +1,216 @@
+package skillbay
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Merge joins a copy of the same conversation that went on elsewhere: two pods,
+// one customer. It is commutative, associative and idempotent (Revision aside),
+// and at equal turns it allows no tool call that either copy would not.
+//
+// The higher turn wins, with its window. At equal turns launches are united;
+// where the copies differ the turn is contested until it ends: every restricted
+// launch is a limit of its own, and nothing grants. other is copied under its
+// own lock and then merged under the receiver's; a nil other is nothing.
+func (s *State) Merge(other *State) {
+	if other == nil || other == s {
+		return
+	}
+	var b book
+	var extras map[string]rawField
+	other.do(func() {
+		other.book.Batch = other.batch.saved()
+		b = other.book.clone()
+		extras = maps.Clone(other.extras)
+	})
+	s.do(func() {
+		s.book.Batch = s.batch.saved()
+		revision := max(s.book.Revision, b.Revision)
+		merged := merge(s.book, b)
+		if !sameBatch(merged.Batch, s.book.Batch) {
+			s.batch = merged.Batch.restored()
+		}
+		s.book = merged
+		for i := range s.book.Launches {
+			s.book.Launches[i].compile()
+		}
+		s.extras = mergeExtras(s.extras, extras)
+		s.book.Revision = revision + 1
+		s.shown, s.seen = shown{}, nil
+	})
+}
+
+// merge is Merge on values: SPEC 9.
+func merge(a, b book) book {
+	m := book{
+		Format:    max(a.Format, b.Format),
+		Session:   min(a.Session, b.Session),
+		Secrets:   union(a.Secrets, b.Secrets, strings.Compare),
+		Seq:       max(a.Seq, b.Seq),
+		Announced: union(a.Announced, b.Announced, strings.Compare),
+	}
+	m.Secrets = m.Secrets[:min(len(m.Secrets), maxSecrets)]
+
+	m.Dismissals = best(slices.Concat(a.Dismissals, b.Dismissals),
+		func(d dismissal) string { return d.Skill }, compareDismissals)
+	m.Pending = joint(a.Pending, b.Pending, func() []launch { return union(a.Pending, b.Pending, compareLaunches) })
+	m.Turn, m.Batch = mergeTurns(&a, &b)
+
+	// Launches: the window of the turn that counts, and the last of each skill.
+	all := union(unflagged(a.Launches), unflagged(b.Launches), compareLaunches)
+	var window []launch
+	if a.Turn.N == m.Turn.N {
+		window = append(window, unflagged(a.window())...)
+	}
+	if b.Turn.N == m.Turn.N {
+		window = union(window, unflagged(b.window()), compareLaunches)
+	}
+	last := best(all, func(l launch) string { return l.Skill }, compareLaunches)
+	for _, l := range all {
+		_, l.Window = slices.BinarySearchFunc(window, l, compareLaunches)
+		isLast := slices.ContainsFunc(last, func(o launch) bool { return compareLaunches(o, l) == 0 })
+		over := slices.ContainsFunc(m.Dismissals, func(d dismissal) bool { return d.Skill == l.Skill && d.covers(&l) })
+		if l.Window || isLast && !over {
+			m.Launches = append(m.Launches, l)
+		}
+	}
+	m.Anchors = joint(a.Anchors, b.Anchors, func() []anchor {
+		return best(slices.Concat(a.Anchors, b.Anchors), func(x anchor) string { return x.Skill }, compareAnchors)
+	})
+	m.Anchors = slices.DeleteFunc(m.Anchors, func(x anchor) bool {
+		return !slices.ContainsFunc(m.Launches, func(l launch) bool { return l.Seq == x.Seq && l.Skill == x.Skill })
+	})
+	return m
+}
+
+// joint is the order-keeping case of a union: equal lists stay as they are.
+func joint[T any](a, b []T, otherwise func() []T) []T {
+	if encoded(a) == encoded(b) {
+		return slices.Clone(a)
+	}
+	return otherwise()
+}
+
+// mergeTurns takes the higher turn, with its batch. Equal turns are joined.
+func mergeTurns(a, b *book) (turn, *savedBatch) {
+	switch {
+	case a.Turn.N > b.Turn.N:
+		return a.Turn, a.Batch
+	case a.Turn.N < b.Turn.N:
+		return b.Turn, b.Batch
+	}
+	t := a.Turn
+	if encoded(b.Turn.Opener) < encoded(t.Opener) {
+		t.Opener = b.Turn.Opener
+	}
+	t.Answered = a.Turn.Answered && b.Turn.Answered
+	t.ByHost = a.Turn.ByHost || b.Turn.ByHost
+	t.Explicit = a.Turn.Explicit || b.Turn.Explicit
+	t.Grants = max(a.Turn.Grants, b.Turn.Grants)
+	t.Refused = union(a.Turn.Refused, b.Turn.Refused, strings.Compare)
+	t.Contested = a.Turn.Contested || b.Turn.Contested || !sameWindow(a, b)
+	if !sameBatch(a.Batch, b.Batch) {
+		return t, nil
+	}
+	return t, a.Batch
+}
+
+// sameWindow reports whether the windows of two copies hold the same launches,
+// and the same of them are dismissed.
+func sameWindow(a, b *book) bool {
+	return slices.EqualFunc(a.window(), b.window(), func(x, y launch) bool {
+		return compareLaunches(x, y) == 0
+	}) && slices.EqualFunc(a.endings(), b.endings(), func(x, y dismissal) bool {
+		return compareDismissals(x, y) == 0
+	})
+}
+
+// window are the launches that restrict now, in canonical order.
+func (b *book) window() []launch {
+	w := slices.DeleteFunc(slices.Clone(b.Launches), func(l launch) bool { return !l.Window })
+	slices.SortFunc(w, compareLaunches)
+	return w
+}
+
+// endings are the dismissals of skills in the window, in canonical order.
+func (b *book) endings() []dismissal {
+	d := slices.DeleteFunc(slices.Clone(b.Dismissals), func(d dismissal) bool {
+		return !slices.ContainsFunc(b.Launches, func(l launch) bool { return l.Window && l.Skill == d.Skill })
+	})
+	slices.SortFunc(d, compareDismissals)
+	return d
+}
+
+// unflagged are the launches without the mark of the window, which is the
+// turn's, not theirs.
+func unflagged(launches []launch) []launch {
+	launches = slices.Clone(launches)
+	for i := range launches {
+		launches[i].Window = false
+	}
+	return launches
+}
+
+// compareLaunches orders launches by turn, sequence and JSON.
+func compareLaunches(a, b launch) int {
+	a.Window, b.Window = false, false
+	return cmp.Or(cmp.Compare(a.Turn, b.Turn), cmp.Compare(a.Seq, b.Seq), cmp.Compare(encoded(a), encoded(b)))
+}
+
+func compareDismissals(a, b dismissal) int {
+	return cmp.Or(cmp.Compare(a.Turn, b.Turn), cmp.Compare(a.Covers, b.Covers), cmp.Compare(encoded(a), encoded(b)))
+}
+
+func compareAnchors(a, b anchor) int {
+	return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(encoded(a), encoded(b)))
+}
+
+func encoded(v any) string {
+	data, _ := encode(v)
+	return string(data)
+}
+
+// union is the sorted set of two lists.
+func union[T any](a, b []T, compare func(T, T) int) []T {
+	all := slices.Concat(a, b)
+	slices.SortFunc(all, compare)
+	return slices.CompactFunc(all, func(x, y T) bool { return compare(x, y) == 0 })
+}
+
+// best keeps the greatest entry of every key, sorted.
+func best[T any](all []T, key func(T) string, compare func(T, T) int) []T {
+	slices.SortFunc(all, compare)
+	last := map[string]int{}
+	for i, v := range all {
+		last[key(v)] = i
+	}
+	var out []T
+	for i, v := range all {
+		if last[key(v)] == i {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+func sameBatch(a, b *savedBatch) bool { return encoded(a) == encoded(b) }
+
+// mergeExtras unites unknown fields; where they differ the greater text wins.
+func mergeExtras(a, b map[string]rawField) map[string]rawField {
+	if len(a)+len(b) == 0 {
+		return nil
+	}
+	m := maps.Clone(a)
+	if m == nil {
+		m = map[string]rawField{}
+	}
+	for name, value := range b {
+		if string(value) > string(m[name]) {
+			m[name] = value
+		}
+	}
+	return m
+}

@@ -1,0 +1,229 @@
+package skillbay
+
+import (
+	"context"
+	"slices"
+
+	"github.com/tmc/langchaingo/llms"
+)
+
+// WrapModel returns a model that announces skills, re-injects the bodies of
+// active ones, adds skillbay's tools to calls that offer any, and defuses what
+// would speak as the system. It works on copies: the caller's messages, options
+// and tools are never changed, and a history of the caller's stays clean.
+// Wrapping twice is wrapping once.
+//
+// Calls need a State in ctx (ErrNoState), unless they run inside a tool call,
+// inside a run but not by its agent, or under Bypass: those pass unchanged.
+func (mw *Middleware) WrapModel(inner llms.Model) llms.Model {
+	if m, ok := inner.(*model); ok && m.mw == mw {
+		return inner
+	}
+	return &model{mw: mw, inner: inner}
+}
+
+// model is a wrapped llms.Model.
+type model struct {
+	mw    *Middleware
+	inner llms.Model
+}
+
+var _ llms.ReasoningModel = (*model)(nil)
+
+// Call implements llms.Model.
+func (m *model) Call(ctx context.Context, prompt string, options ...llms.CallOption) (string, error) {
+	return llms.GenerateFromSinglePrompt(ctx, m, prompt, options...)
+}
+
+// SupportsReasoning implements llms.ReasoningModel as the inner model does.
+func (m *model) SupportsReasoning() bool { return llms.SupportsReasoningModel(m.inner) }
+
+// GenerateContent implements llms.Model.
+func (m *model) GenerateContent(
+	ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption,
+) (*llms.ContentResponse, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	sc := scopeOf(ctx)
+	if m.mw.passes(sc) {
+		return m.inner.GenerateContent(ctx, messages, options...)
+	}
+	var o llms.CallOptions
+	for _, option := range options {
+		option(&o)
+	}
+	p, err := m.mw.prepare(ctx, sc, messages, offersTools(&o))
+	if err != nil {
+		return nil, &Error{Op: "generate", Err: err}
+	}
+	inside := sc
+	inside.handled = m.mw
+	schemas := m.mw.schemas
+	if sc.plan != nil {
+		schemas = sc.plan.agent.schemas
+	}
+	rewritten := append(slices.Clone(options), rewriteOptions(schemas, m.mw.definitions))
+	resp, err := m.inner.GenerateContent(inside.in(ctx), p.place(), rewritten...)
+	if err != nil {
+		return resp, err
+	}
+	if sc.plan != nil {
+		if sc.plan.agent.merges && o.N <= 1 && o.CandidateCount <= 1 {
+			resp = mergeChoices(resp)
+		}
+		if p.offers {
+			sc.plan.answered(ctx, sc.state, choiceCalls(resp))
+		}
+		return resp, nil
+	}
+	if p.offers {
+		p.answered(choiceCalls(resp))
+	}
+	return resp, nil
+}
+
+// passes reports whether a model call is none of the conversation's: SPEC 10.2.
+func (mw *Middleware) passes(sc scope) bool {
+	return sc.bypass || sc.handled == mw || sc.nested() || sc.run != nil && (sc.plan == nil || sc.run.mw != mw)
+}
+
+// BeforeModel returns the messages to send instead of messages, for a loop that
+// calls its model by itself: like a wrapped model's call that offers tools. It
+// begins turns by the same rule but never learns that one was answered. Inside
+// a tool call, and under Bypass, it returns messages as they are.
+func (mw *Middleware) BeforeModel(ctx context.Context, messages []llms.MessageContent) ([]llms.MessageContent, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	sc := scopeOf(ctx)
+	if mw.passes(sc) {
+		return messages, nil
+	}
+	p, err := mw.prepare(ctx, sc, messages, true)
+	if err != nil {
+		return nil, &Error{Op: "before model", Err: err}
+	}
+	return p.place(), nil
+}
+
+// BeginTurn begins a turn: for loops whose messages do not show when one
+// begins. Once used on a State, model calls begin no turns there. Errors:
+// ErrNoState, ErrBusy inside a run or a tool call, and ctx's own.
+func (mw *Middleware) BeginTurn(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	sc := scopeOf(ctx)
+	err := sc.usable()
+	if err == nil && (sc.run != nil || sc.nested()) {
+		err = ErrBusy
+	}
+	if err != nil {
+		return &Error{Op: "begin turn", Err: err}
+	}
+	var joined []launch
+	sc.state.do(func() {
+		sc.state.book.Turn.Explicit = true
+		joined = sc.state.begin(opener{Kind: byHost}, mw.cfg.KeepWindow, mw.loaded(sc.state))
+	})
+	mw.auditJoined(ctx, sc.state, joined)
+	return nil
+}
+
+// loaded tells begin which skills still exist, and logs those that do not.
+func (mw *Middleware) loaded(st *State) func(string) bool {
+	return func(name string) bool {
+		if mw.catalog.byName[name] != nil {
+			return true
+		}
+		mw.log.Warn("skillbay: an active skill is gone from this release", "skill", name, "session", st.book.Session)
+		return false
+	}
+}
+
+func (mw *Middleware) auditJoined(ctx context.Context, st *State, joined []launch) {
+	for i := range joined {
+		mw.auditLaunch(ctx, st, &joined[i])
+	}
+}
+
+// prepare reads the messages of a model call and sees whether they begin a
+// turn: the one place where turns of a loop begin or go on (SPEC 10.1).
+func (mw *Middleware) prepare(
+	ctx context.Context, sc scope, messages []llms.MessageContent, tools bool,
+) (*placement, error) {
+	if err := sc.usable(); err != nil {
+		return nil, err
+	}
+	st := sc.state
+	p := &placement{mw: mw, ctx: ctx, sc: sc, st: st, messages: messages, offers: tools, target: -1}
+	var wanted []opener
+	st.do(func() {
+		wanted = append(wanted, st.book.Turn.Opener)
+		for _, a := range st.book.Anchors {
+			if !slices.Contains(wanted, a.At) {
+				wanted = append(wanted, a.At)
+			}
+		}
+	})
+	if sc.run != nil {
+		p.offers = sc.plan.offers(tools)
+		wanted = sc.run.wanted()
+	}
+	p.reading = read(st, messages, wanted)
+	switch {
+	case sc.run != nil:
+		p.target, p.pinned = sc.run.pin(st, messages, p.reading)
+	case p.offers:
+		mw.see(ctx, p)
+	}
+	return p, nil
+}
+
+// see begins a loop's turn or goes on with it.
+func (mw *Middleware) see(ctx context.Context, p *placement) {
+	st, r := p.st, p.reading
+	var was turn
+	st.do(func() { was = st.book.Turn })
+	stands := r.at(was.Opener)
+	current := was.Opener
+	if stands < 0 || stands != r.current {
+		current = openerAt(st, p.messages, r.current)
+	}
+	begins := r.open && !was.Explicit && (was.N == 0 || was.Answered || stands >= 0 && stands != r.current)
+	var joined []launch
+	st.do(func() {
+		if st.book.Turn.N != was.N {
+			return // another call of this State saw the turn first
+		}
+		if begins {
+			joined = st.begin(current, mw.cfg.KeepWindow, mw.loaded(st))
+		} else {
+			joined = st.goOn(current)
+		}
+	})
+	if current.Kind == byMessage && r.at(current) < 0 {
+		r.sightings = append(r.sightings, sighting{opener: current, at: r.current})
+	}
+	mw.auditJoined(ctx, st, joined)
+}
+
+// answered notes a loop's answer: its calls become the batch, or, without any,
+// the turn is answered if the call held its opener.
+func (p *placement) answered(calls []llms.ToolCall) {
+	described := make([]batchCall, len(calls))
+	for i, call := range calls {
+		described[i] = p.mw.describe(p.ctx, p.st, call)
+	}
+	p.st.do(func() {
+		if len(calls) > 0 {
+			p.st.open(p.reading.ais+1, described, true)
+			return
+		}
+		if t := &p.st.book.Turn; p.reading.current >= 0 && !t.Answered && p.reading.at(t.Opener) >= 0 {
+			t.Answered = true
+			p.st.changed()
+		}
+	})
+}

@@ -1,0 +1,67 @@
+package skillbay
+
+import (
+	"context"
+	"strings"
+
+	"github.com/tmc/langchaingo/llms"
+)
+
+// The tags around everything that skillbay adds to a message.
+const (
+	reminderOpen  = "<system-reminder>"
+	reminderClose = "</system-reminder>"
+	reminderKeyed = `<system-reminder key="`
+	reminderKey   = 32 // hex digits
+)
+
+// Reminder makes a human message of the host's own that is no real user
+// message for this State: a summary, a nudge. The key in it cannot be guessed
+// and is not sent to the model. Errors: ErrNoState and ctx's own.
+func (mw *Middleware) Reminder(ctx context.Context, text string) (llms.MessageContent, error) {
+	if err := ctx.Err(); err != nil {
+		return llms.MessageContent{}, err
+	}
+	st := scopeOf(ctx).state
+	if st == nil {
+		return llms.MessageContent{}, &Error{Op: "reminder", Err: ErrNoState}
+	}
+	return llms.TextParts(llms.ChatMessageTypeHuman, reminderKeyed+st.sign(text)+`">`+text+reminderClose), nil
+}
+
+// keyedReminder splits a message that has the form of Reminder's.
+func keyedReminder(m llms.MessageContent) (key, text string, ok bool) {
+	if len(m.Parts) != 1 || !isHuman(m) {
+		return "", "", false
+	}
+	whole, ok := partText(m.Parts[0])
+	if !ok {
+		return "", "", false
+	}
+	rest, ok := strings.CutPrefix(whole, reminderKeyed)
+	if !ok || len(rest) < reminderKey {
+		return "", "", false
+	}
+	key = rest[:reminderKey]
+	text, ok = strings.CutPrefix(rest[reminderKey:], `">`)
+	if !ok {
+		return "", "", false
+	}
+	text, ok = strings.CutSuffix(text, reminderClose)
+	return key, text, ok
+}
+
+// isReminder reports whether the message is this State's own reminder, whole.
+func (s *State) isReminder(m llms.MessageContent) (own bool) {
+	key, text, ok := keyedReminder(m)
+	if !ok {
+		return false
+	}
+	s.do(func() { own = s.verify(key, text) })
+	return own
+}
+
+// block is one reminder block, in front of a message's text.
+func block(parts []string) string {
+	return reminderOpen + "\n" + strings.Join(parts, "\n\n") + "\n" + reminderClose + "\n"
+}

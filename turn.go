@@ -1,0 +1,119 @@
+package skillbay
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"slices"
+)
+
+// openerKind tells what a turn was opened by, or an anchor hangs on.
+type openerKind string
+
+const (
+	byMessage openerKind = "message" // a human message of a loop's history
+	byRun     openerKind = "run"     // the input of an Executor run
+	byHost    openerKind = "host"    // BeginTurn
+)
+
+// opener identifies what opened a turn without keeping its text: SPEC 10.1.
+// The zero opener matches nothing that stands in a history.
+type opener struct {
+	Kind openerKind `json:"kind,omitempty"`
+	Len  int        `json:"len,omitempty"`  // bytes of its text
+	Hash string     `json:"hash,omitempty"` // SHA-256 of its text
+	Nth  int        `json:"nth,omitempty"`  // how many equal human texts stand before it
+}
+
+// turn is the conversation's current turn. The zero turn is "before any".
+type turn struct {
+	N         int    `json:"n"`
+	Opener    opener `json:"opener"`
+	Answered  bool   `json:"answered,omitempty"`
+	ByHost    bool   `json:"by_host,omitempty"`   // begun by BeginTurn: no message opened it
+	Explicit  bool   `json:"explicit,omitempty"`  // BeginTurn was used on this State: model calls begin no turns
+	Contested bool   `json:"contested,omitempty"` // merged from copies that differ
+	// Grants is the sequence number after which launches grant guarded tools.
+	// It serves turn starts, going on under another message, and Fork.
+	Grants int64 `json:"grants,omitempty"`
+	// Refused names skills whose re-injection Permit refused in this turn.
+	Refused []string `json:"refused,omitempty"`
+}
+
+// digestOf is the hash that ledgers store for texts: SHA-256, base64.
+func digestOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return base64.RawStdEncoding.EncodeToString(sum[:])
+}
+
+// begin starts the next turn (SPEC 10.1), closing the window: launches leave
+// it, and with keep, restricted ones that are not dismissed stay as limits
+// (8.8). loaded tells which skills still exist. It returns what join does.
+// s.mu is held.
+func (s *State) begin(o opener, keep bool, loaded func(string) bool) []launch {
+	t := &s.book.Turn
+	t.N++
+	t.Opener, t.ByHost = o, o.Kind == byHost
+	t.Answered, t.Contested, t.Refused = false, false, nil
+	t.Grants = s.book.Seq
+	s.batch = nil
+	for i := range s.book.Launches {
+		l := &s.book.Launches[i]
+		l.Window = l.Window && keep && l.restricts() && !s.dismissed(l)
+	}
+	joined := s.join()
+	s.book.Anchors = slices.DeleteFunc(s.book.Anchors, func(a anchor) bool {
+		last := s.last(a.Skill)
+		return a.Kind == anchorAbsent || last == nil || last.Seq != a.Seq
+	})
+	s.prune(loaded)
+	s.changed()
+	return joined
+}
+
+// goOn continues the turn; under another opener than before, launches so far
+// grant nothing more (SPEC 10.1). A turn that the host began was opened by no
+// message, so that none can put it in doubt. It returns what join does.
+// s.mu is held.
+func (s *State) goOn(o opener) []launch {
+	t := &s.book.Turn
+	if t.Opener != o {
+		if !t.ByHost {
+			t.Grants = s.book.Seq
+		}
+		t.Opener = o
+		s.changed()
+	}
+	return s.join()
+}
+
+// join takes pending launches of the host into the current turn (SPEC 7) and
+// returns those that are still to be audited. s.mu is held.
+func (s *State) join() []launch {
+	if len(s.book.Pending) == 0 {
+		return nil
+	}
+	var unaudited []launch
+	for _, l := range s.book.Pending {
+		if s.hostLaunched(l.Skill, l.Args) {
+			continue
+		}
+		if l.Unaudited {
+			l.Unaudited = false
+			unaudited = append(unaudited, l)
+		}
+		s.book.Seq++
+		l.Seq, l.Turn = s.book.Seq, s.book.Turn.N
+		s.enter(l)
+	}
+	s.book.Pending = nil
+	s.changed()
+	return unaudited
+}
+
+// hostLaunched reports whether the host launched the skill with these
+// arguments in the current turn already. s.mu is held.
+func (s *State) hostLaunched(skill, args string) bool {
+	return slices.ContainsFunc(s.book.Launches, func(l launch) bool {
+		return l.Host && l.Window && l.Turn == s.book.Turn.N && l.Skill == skill && l.Args == args
+	})
+}
