@@ -89,13 +89,14 @@ func (mw *Middleware) pass(
 		guarded: hasTool(mw.cfg.GuardedTools, c.tool), always: hasTool(mw.cfg.AlwaysAllowed, c.tool),
 	}
 	var v *verdict
+	var buf [8]hold
 	st.do(func() {
 		b, call := place()
 		c.seq, c.base, t.target = call.seq, b.base, call.target
 		if c.id == "" {
 			c.id = call.id
 		}
-		t.gather(st, b, &call, names, mw.catalog)
+		t.witnesses = gather(st, b, &call, names, mw.catalog, buf[:0])
 		v = t.judge()
 		if t.skillCall {
 			c.exclusive = st.exclusiveAt(&t)

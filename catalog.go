@@ -2,6 +2,8 @@ package skillbay
 
 import (
 	"cmp"
+	"encoding/base64"
+	"encoding/hex"
 	"slices"
 	"strings"
 
@@ -17,6 +19,8 @@ type catalog struct {
 func newCatalog(skills []*frozen) *catalog {
 	c := &catalog{skills: skills, byName: make(map[string]*frozen, len(skills))}
 	for _, f := range skills {
+		raw, _ := hex.DecodeString(f.Digest)
+		f.sum = base64.RawStdEncoding.EncodeToString(raw)
 		c.byName[f.Name] = f
 	}
 	return c

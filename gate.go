@@ -156,11 +156,16 @@ type trial struct {
 	target      string // the skill that a skill call names; empty if it cannot be launched
 	guarded     bool
 	always      bool
-	contested   bool // every restricted launch is a limit of its own, and nothing grants
 
-	ledger   []hold // P's launches in the ledger, a skill once
-	history  []hold // P's launches that only the history shows
-	siblings []hold // S; for a skill call, those before it in the batch
+	witnesses
+}
+
+// witnesses are the launches that hold a call.
+type witnesses struct {
+	ledger    []hold // P's launches in the ledger, a skill once
+	history   []hold // P's launches that only the history shows
+	siblings  []hold // S; for a skill call, those before it in the batch
+	contested bool   // every restricted launch is a limit of its own, and nothing grants
 }
 
 // verdict is a refusal: the reason, who restricts, and what they allow.
@@ -175,7 +180,7 @@ func (c *trial) judge() *verdict {
 	if c.always || sameTool(c.tool, toolDismiss) || sameTool(c.tool, toolFile) {
 		return nil
 	}
-	groups := [3][]hold{c.ledger, c.history, c.siblings}
+	groups := [...][]hold{c.ledger, c.history, c.siblings}
 	for _, group := range groups {
 		for i := range group {
 			if group[i].bans(c.tool) && !(c.skillCall && group[i].yields) {
@@ -202,9 +207,8 @@ func (c *trial) judge() *verdict {
 // listed by its exact name or for a skill that is already in the window. It is
 // judged as if the earlier skill calls of its batch had succeeded (8.6).
 func (c *trial) judgeSkill() *verdict {
-	inWindow := func(h hold) bool { return h.skill == c.target }
-	if !c.contested && c.target != "" && (slices.ContainsFunc(c.ledger, inWindow) ||
-		slices.ContainsFunc(c.history, inWindow) || slices.ContainsFunc(c.siblings, inWindow)) {
+	if !c.contested && c.target != "" &&
+		(among(c.ledger, c.target) || among(c.history, c.target) || among(c.siblings, c.target)) {
 		return nil
 	}
 	ledger := c.ledger
@@ -298,10 +302,10 @@ func (s *State) holds(to []hold, base int64, cat *catalog) []hold {
 		yields := over && l.Turn < t.N && !t.Contested
 		at := slices.IndexFunc(to, func(h hold) bool { return h.skill == l.Skill })
 		if at < 0 {
-			to = append(to, hold{skill: l.Skill, rec: l.policy, cur: cat.policy(l.Skill), grants: grants, yields: yields})
+			to = append(to, hold{skill: l.Skill, rec: l.policy, cur: cat.policy(l.Skill), grants: grants, live: !over, yields: yields})
 			continue
 		}
-		to[at].grants = to[at].grants || grants
+		to[at].grants, to[at].live = to[at].grants || grants, to[at].live || !over
 		to[at].yields = to[at].yields && yields
 	}
 	return to
@@ -318,32 +322,30 @@ func (s *State) dismissedBy(l *launch, base int64) bool {
 // hold: the history's witness (8.1).
 func shownBy(to []hold, names []string, ledger []hold, cat *catalog) []hold {
 	for _, name := range names {
-		known := func(h hold) bool { return h.skill == name }
-		if p := cat.policy(name); p != nil && !slices.ContainsFunc(ledger, known) && !slices.ContainsFunc(to, known) {
+		if p := cat.policy(name); p != nil && !among(ledger, name) && !among(to, name) {
 			to = append(to, hold{skill: name, cur: p})
 		}
 	}
 	return to
 }
 
-// gather completes the trial of call in batch b from the ledger s (nil: an
-// empty one) and the names that the history shows. s.mu is held.
-func (c *trial) gather(s *State, b *batch, call *batchCall, names []string, cat *catalog) {
+// gather finds what holds a call of batch b: in the ledger of s (nil: an empty
+// one), in the names that the history shows, and among the batch's skill calls.
+// The ledger's holds are appended to buf. s.mu is held.
+func gather(s *State, b *batch, call *batchCall, names []string, cat *catalog, buf []hold) (w witnesses) {
 	if s != nil {
-		c.ledger = s.holds(c.ledger, b.base, cat)
-		c.contested = s.book.Turn.Contested
+		w.ledger = s.holds(buf, b.base, cat)
+		w.contested = s.book.Turn.Contested
 	}
-	c.history = shownBy(c.history, names, c.ledger, cat)
+	w.history = shownBy(nil, names, w.ledger, cat)
+	skillCall := sameTool(call.tool, toolSkill)
 	for i := range b.calls {
 		sib := &b.calls[i]
-		if sib.target == "" || sib.seq == call.seq || c.skillCall && sib.seq > call.seq {
+		if sib.target == "" || sib.seq == call.seq || skillCall && sib.seq > call.seq || among(w.siblings, sib.target) {
 			continue
 		}
-		known := func(h hold) bool { return h.skill == sib.target }
-		if slices.ContainsFunc(c.siblings, known) {
-			continue
-		}
-		p := trial{tool: toolSkill, skillCall: true, target: sib.target, contested: c.contested, ledger: c.ledger, history: c.history}
+		p := trial{tool: toolSkill, skillCall: true, target: sib.target}
+		p.ledger, p.history, p.contested = w.ledger, w.history, w.contested
 		cur := cat.policy(sib.target)
 		if cur == nil || p.judge() != nil {
 			continue
@@ -354,14 +356,22 @@ func (c *trial) gather(s *State, b *batch, call *batchCall, names []string, cat 
 				h.rec = first.policy
 			}
 		}
-		c.siblings = append(c.siblings, h)
+		w.siblings = append(w.siblings, h)
 	}
-	if c.skillCall {
-		earlier := func(h hold) bool {
-			return slices.ContainsFunc(c.siblings, func(o hold) bool { return o.skill == h.skill })
+	if skillCall {
+		w.history = slices.DeleteFunc(w.history, func(h hold) bool { return among(w.siblings, h.skill) })
+	}
+	return w
+}
+
+// among reports whether a skill is among the holds.
+func among(holds []hold, skill string) bool {
+	for i := range holds {
+		if holds[i].skill == skill {
+			return true
 		}
-		c.history = slices.DeleteFunc(c.history, earlier)
 	}
+	return false
 }
 
 // CheckAllowedTools judges a tool call by its history alone: the gate of SPEC
@@ -377,7 +387,7 @@ func CheckAllowedTools(history []llms.MessageContent, call llms.ToolCall, skills
 	}
 	b, own := new(State).place(chap.ais, calls, cat.describe(call, nil))
 	c := trial{tool: nameOf(call), input: inputOf(call), skillCall: isSkillCall(call), target: own.target}
-	c.gather(nil, b, &own, chap.names, cat)
+	c.witnesses = gather(nil, b, &own, chap.names, cat, nil)
 	v := c.judge()
 	if v == nil {
 		return nil

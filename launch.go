@@ -21,7 +21,7 @@ func (mw *Middleware) launch(ctx context.Context, c *ticket, o launchOrder) (str
 	st, f := c.state, o.f
 	l := launch{
 		Seq: o.seq, CallID: identifier(o.callID), Skill: f.Name, Args: clean(o.args), Given: o.given,
-		Time: mw.cfg.Now().UTC(), Digest: f.digest64(), Host: o.host,
+		Time: mw.now(), Digest: f.sum, Host: o.host,
 		Limits: f.policy.limits, Allowed: f.AllowedTools, Banned: f.DisallowedTools,
 	}
 	if len(l.Args) > maxArgsLaunch {
@@ -90,12 +90,6 @@ func (mw *Middleware) auditLaunch(ctx context.Context, st *State, l *launch) {
 func hexDigest(digest string) string {
 	raw, _ := base64.RawStdEncoding.DecodeString(digest)
 	return hex.EncodeToString(raw)
-}
-
-// digest64 is the skill's digest as ledgers store it.
-func (f *frozen) digest64() string {
-	raw, _ := hex.DecodeString(f.Digest)
-	return base64.RawStdEncoding.EncodeToString(raw)
 }
 
 // answer is the observation of a recorded launch: also when its call is
@@ -300,7 +294,7 @@ func (mw *Middleware) Dismiss(ctx context.Context, name, reason string) error {
 	if recorded := st.recorded(name); recorded != "" {
 		name = recorded
 	}
-	d := dismissal{Skill: name, Reason: cut(clean(reason), maxReason), Time: mw.cfg.Now().UTC()}
+	d := dismissal{Skill: name, Reason: cut(clean(reason), maxReason), Time: mw.now()}
 	done := false
 	st.do(func() {
 		last := st.last(name)

@@ -39,7 +39,7 @@ func (s *State) Merge(other *State) {
 		}
 		s.extras = mergeExtras(s.extras, extras)
 		s.book.Revision = revision + 1
-		s.shown, s.seen = shown{}, nil
+		s.shown, s.told, s.seen = shown{}, nil, nil
 	})
 }
 

@@ -188,8 +188,6 @@ func (cfg *Config) settle() error {
 		return fmt.Errorf("%w: ContextWindow is negative", ErrConfig)
 	case cfg.ShellTimeout < 0:
 		return fmt.Errorf("%w: ShellTimeout is negative", ErrConfig)
-	case cfg.ShellTimeout > 0 && !cfg.EnableShellBlocks:
-		return fmt.Errorf("%w: ShellTimeout is set, but EnableShellBlocks is not", ErrConfig)
 	}
 	for _, list := range []struct {
 		field string
@@ -232,6 +230,9 @@ func (cfg *Config) settle() error {
 	}
 	return nil
 }
+
+// now is the clock of ledgers, in UTC and whole milliseconds.
+func (mw *Middleware) now() time.Time { return mw.cfg.Now().UTC().Truncate(time.Millisecond) }
 
 // review reports entries of loaded skills that the configuration makes moot.
 func (mw *Middleware) review() (diagnostics []Diagnostic) {

@@ -85,7 +85,8 @@ func (m *model) GenerateContent(
 
 // passes reports whether a model call is none of the conversation's: SPEC 10.2.
 func (mw *Middleware) passes(sc scope) bool {
-	return sc.bypass || sc.handled == mw || sc.nested() || sc.run != nil && (sc.plan == nil || sc.run.mw != mw)
+	inTool := sc.frame != nil && (sc.state == nil || sc.nested())
+	return sc.bypass || sc.handled == mw || inTool || sc.run != nil && (sc.plan == nil || sc.run.mw != mw)
 }
 
 // BeforeModel returns the messages to send instead of messages, for a loop that

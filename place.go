@@ -203,7 +203,11 @@ func orElse(at, other int) int {
 // announce enters the listing's names into the ledger and audits the new ones.
 func (p *placement) announce(l *listing) {
 	var news []string
-	p.st.do(func() { news = p.st.announce(l.names) })
+	p.st.do(func() {
+		if p.st.told != l { // not told in this process: compare with the ledger
+			news, p.st.told = p.st.announce(l.names), l
+		}
+	})
 	if news != nil {
 		p.mw.audit(p.ctx, p.st, Event{Type: EventAnnounced, Skills: news})
 	}
@@ -254,7 +258,7 @@ func (b *bookView) visible(p *placement) visibles {
 	for i := range b.active {
 		l := &b.active[i]
 		f := p.mw.catalog.byName[l.Skill]
-		if f == nil || f.digest64() != l.Digest {
+		if f == nil || f.sum != l.Digest {
 			continue
 		}
 		at := p.reading.shows(l, p.mw.catalog)
@@ -334,7 +338,7 @@ func (b *bookView) outdated(skill string, cat *catalog) bool {
 	}
 	f := cat.byName[skill]
 	return slices.ContainsFunc(b.launches, func(l launch) bool {
-		return l.Skill == skill && (l.Renewed || f != nil && f.digest64() != l.Digest)
+		return l.Skill == skill && (l.Renewed || f != nil && f.sum != l.Digest)
 	})
 }
 

@@ -3,6 +3,8 @@ package skillbay
 import (
 	"context"
 	"encoding/json"
+	"io"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -267,3 +269,5 @@ var desk = map[string]string{
 
 	"policy/references/rules.md": "Rule one: smile.\n",
 }
+
+func textLogger(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }

@@ -75,6 +75,7 @@ type frozen struct {
 	policy policy            // compiled allowed-tools and disallowed-tools
 	body   *template         // compiled body
 	files  map[string]string // contents of the readable other files, by path
+	sum    string            // Digest as ledgers store it: base64
 	path   string            // the SKILL.md's path, for messages
 	onDisk bool              // Dir is a real directory
 }

@@ -59,6 +59,7 @@ type State struct {
 	child bool // of a nested run: never saved, so OnChange is not called
 
 	shown  shown    // what Visible said in this turn; not saved
+	told   *listing // the last listing whose names the ledger holds; not saved
 	seen   []string // skills whose bodies the last model call showed; not saved
 	extras map[string]rawField
 }
@@ -646,7 +647,7 @@ func (s *State) UnmarshalJSON(data []byte) error {
 	}
 	s.book, s.extras = decoded, extras
 	s.batch = decoded.Batch.restored()
-	s.shown, s.seen = shown{}, nil
+	s.shown, s.told, s.seen = shown{}, nil, nil
 	return nil
 }
 
@@ -736,7 +737,7 @@ func (s *State) Scan(src any) error {
 			return &Error{Op: "decode state", Err: ErrBusy}
 		}
 		s.book, s.batch, s.extras = fresh.book, nil, nil
-		s.shown, s.seen = shown{}, nil
+		s.shown, s.told, s.seen = shown{}, nil, nil
 		return nil
 	case []byte:
 		return s.UnmarshalJSON(src)
