@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/tmc/langchaingo/llms"
 )
@@ -75,7 +76,7 @@ func read(st *State, messages []llms.MessageContent, wanted []opener) *reading {
 				}
 				edit = edit || tagged(part.Content)
 			case llms.ToolCall:
-				edit = edit || tagged(inputOf(part))
+				edit = edit || tagged(unescaped(inputOf(part)))
 			default:
 				text, ok := partText(part)
 				edit = edit || ok && m.Role != llms.ChatMessageTypeSystem && tagged(text)
@@ -547,7 +548,7 @@ func (p *placement) defused(m llms.MessageContent) llms.MessageContent {
 			m.Parts[i] = part
 		case llms.ToolCall:
 			if part.FunctionCall != nil {
-				part.FunctionCall = &llms.FunctionCall{Name: nameOf(part), Arguments: defuse(inputOf(part))}
+				part.FunctionCall = &llms.FunctionCall{Name: nameOf(part), Arguments: defusedArguments(inputOf(part))}
 			}
 			m.Parts[i] = part
 		default:
@@ -557,6 +558,22 @@ func (p *placement) defused(m llms.MessageContent) llms.MessageContent {
 		}
 	}
 	return m
+}
+
+// unescaped is JSON with its escapes of `<` undone, under which a tag may hide.
+func unescaped(arguments string) string {
+	if !strings.Contains(arguments, `\u003`) {
+		return arguments
+	}
+	return strings.NewReplacer(`\u003c`, "<", `\u003C`, "<").Replace(arguments)
+}
+
+// defusedArguments defuses a call's arguments, changing them only if need be.
+func defusedArguments(arguments string) string {
+	if plain := unescaped(arguments); tagged(plain) {
+		return defuse(plain)
+	}
+	return arguments
 }
 
 // withText returns the text part with another text.

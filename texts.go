@@ -13,7 +13,7 @@ import (
 // Every text is data: values are put in once and never scanned again. New
 // refuses a text that lacks a placeholder, that holds a phrase on which
 // langchaingo's ReAct parsers end or derail a run (agents/mrkl.go:132-190,
-// agents/conversational.go:140-166), or a `system-reminder` tag.
+// agents/conversational.go:140-166), or words of skillbay's own protocol.
 type Texts struct {
 	// ListingIntro stands above the list of skills.
 	ListingIntro string
@@ -235,10 +235,10 @@ var derailing = []string{
 // complete returns a copy of t with empty texts taken from English, or says
 // what is wrong with a text.
 func (t *Texts) complete() (*Texts, error) {
-	out := *English
 	if t == nil {
-		return &out, nil
+		t = English
 	}
+	out := *English
 	to, from := reflect.ValueOf(&out).Elem(), reflect.ValueOf(t).Elem()
 	for i := range from.NumField() {
 		field, text := from.Type().Field(i), from.Field(i).String()
@@ -259,8 +259,8 @@ func (t *Texts) complete() (*Texts, error) {
 					ErrConfig, field.Name, phrase)
 			}
 		}
-		if defuse(text) != text {
-			return nil, fmt.Errorf("%w: Texts.%s contains a system-reminder tag", ErrConfig, field.Name)
+		if defuse(text) != text || strings.Contains(text, launchLine) {
+			return nil, fmt.Errorf("%w: Texts.%s contains words of skillbay's protocol", ErrConfig, field.Name)
 		}
 		to.Field(i).SetString(text)
 	}
@@ -273,8 +273,9 @@ func (t *Texts) complete() (*Texts, error) {
 // fill puts values into a text's placeholders, given as name, value, name,
 // value …, in one pass: a value is never scanned for placeholders.
 func fill(text string, pairs ...string) string {
+	oldnew := make([]string, len(pairs))
 	for i := 0; i < len(pairs); i += 2 {
-		pairs[i] = "{" + pairs[i] + "}"
+		oldnew[i], oldnew[i+1] = "{"+pairs[i]+"}", pairs[i+1]
 	}
-	return strings.NewReplacer(pairs...).Replace(text)
+	return strings.NewReplacer(oldnew...).Replace(text)
 }
