@@ -25,8 +25,9 @@ type Config struct {
 	Skills []Source
 	// ContextWindow is the model's, in tokens; 0 means 200000.
 	ContextWindow int
-	// CountTokens estimates the tokens of a text. Nil: 4 ASCII characters are
-	// one token, any other character is one.
+	// CountTokens estimates the tokens of a text; New too calls it from several
+	// goroutines. Nil: 4 ASCII characters are one token, any other character is
+	// one.
 	CountTokens func(string) int
 	// Permit decides a launch of the skill with these arguments. Nil allows
 	// all. It is asked at every launch, and once a turn before a body is

@@ -259,8 +259,11 @@ func (t *Texts) complete() (*Texts, error) {
 					ErrConfig, field.Name, phrase)
 			}
 		}
-		if defuse(text) != text || strings.Contains(text, launchLine) {
-			return nil, fmt.Errorf("%w: Texts.%s contains words of skillbay's protocol", ErrConfig, field.Name)
+		if defuse(text) != text {
+			return nil, fmt.Errorf("%w: Texts.%s contains a system-reminder tag", ErrConfig, field.Name)
+		}
+		if strings.Contains(text, launchLine) {
+			return nil, fmt.Errorf("%w: Texts.%s contains %q, which is protocol", ErrConfig, field.Name, launchLine)
 		}
 		to.Field(i).SetString(text)
 	}
