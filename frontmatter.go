@@ -550,14 +550,14 @@ func quoteEnd(s string) int {
 // restriction key and a colon: a lost line break would hide it there.
 func (h *header) checkGlued(line int, text string) {
 	folded := foldKey(strings.NewReplacer(`"`, "", "'", "", "：", ":").Replace(text))
-	longest := "" // `disallowed-tools` contains `allowed-tools`
+	glued := "" // the last one, since `disallowed-tools` contains `allowed-tools`
 	for _, spelling := range knownSpellings {
-		if isRestriction(knownKeys[spelling]) && strings.Contains(folded, spelling+":") && len(spelling) > len(longest) {
-			longest = spelling
+		if key := knownKeys[spelling]; isRestriction(key) && strings.Contains(folded, spelling+":") {
+			glued = key
 		}
 	}
-	if longest != "" {
-		h.refuse(line, "`%s` seems to stand in the middle of a broken entry", knownKeys[longest])
+	if glued != "" {
+		h.refuse(line, "`%s` seems to stand in the middle of a broken entry", glued)
 	}
 }
 

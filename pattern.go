@@ -138,10 +138,10 @@ func (e entry) allows(tool, input string) bool {
 	}
 }
 
-// bans reports whether e forbids every call of tool.
+// bans reports whether e, of parseBan, forbids every call of tool.
 func (e entry) bans(tool string) bool {
 	switch e.kind {
-	case exactEntry, inputEntry:
+	case exactEntry:
 		return sameTool(e.tool, tool)
 	case prefixEntry:
 		return hasToolPrefix(tool, e.tool)
@@ -240,7 +240,8 @@ func sameTool(a, b string) bool {
 	if isASCII(a) && isASCII(b) {
 		return strings.EqualFold(a, b)
 	}
-	return strings.ToUpper(a) == strings.ToUpper(b)
+	upper := strings.ToUpper(a) // EqualFold takes more for equal: U+212A for k
+	return upper == strings.ToUpper(b)
 }
 
 // hasToolPrefix is sameTool for the beginning of a name.
@@ -277,7 +278,8 @@ func splitTools(s string) []string {
 	}
 }
 
-// firstTool returns the length of the entry that s begins with.
+// firstTool returns the length of the entry that s begins with; white space at
+// the end of s may be a part of it.
 func firstTool(s string) int {
 	depth, blanks := 0, -1 // blanks: where white space after the entry so far begins
 	for i, r := range s {
@@ -298,9 +300,6 @@ func firstTool(s string) int {
 		case r == ',':
 			return i
 		}
-	}
-	if blanks >= 0 {
-		return blanks
 	}
 	return len(s)
 }
