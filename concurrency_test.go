@@ -250,16 +250,19 @@ func TestCallToolsAtOnce(t *testing.T) {
 		list[i] = toolCall("Read", fmt.Sprintf(`{"n":%d}`, i))
 	}
 	t.Run("at most 8, in call order, errors joined", func(t *testing.T) {
-		var now, most atomic.Int64
+		var begun, now, most atomic.Int64
+		crowd := make(chan struct{})
 		broken := errors.New("broken")
 		results, err := b.CallTools(WithState(context.Background(), NewState()), answering("go", list...), list,
 			func(_ context.Context, call llms.ToolCall) (string, error) {
-				n := now.Add(1)
+				most.Store(max(most.Load(), now.Add(1)))
 				defer now.Add(-1)
-				for {
-					if was := most.Load(); n <= was || most.CompareAndSwap(was, n) {
-						break
-					}
+				if begun.Add(1) == 9 {
+					close(crowd)
+				}
+				select { // the first wait for a ninth, which must not come
+				case <-crowd:
+				case <-time.After(50 * time.Millisecond):
 				}
 				if strings.HasSuffix(inputOf(call), "7}") {
 					return "", broken
@@ -267,7 +270,7 @@ func TestCallToolsAtOnce(t *testing.T) {
 				return inputOf(call), nil
 			})
 		require.ErrorIs(t, err, broken)
-		assert.LessOrEqual(t, most.Load(), int64(8))
+		assert.EqualValues(t, 8, most.Load())
 		require.Len(t, results, len(list))
 		for i, m := range results {
 			answer := m.Parts[0].(llms.ToolCallResponse)

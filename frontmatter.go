@@ -450,7 +450,7 @@ func cutKey(row string) (key, rest string, ok bool) {
 
 // keyText is a key without its quotes and escapes.
 func keyText(key string) string {
-	if key[0] == '"' || key[0] == '\'' {
+	if strings.HasPrefix(key, `"`) || strings.HasPrefix(key, "'") {
 		if root, err := decodeYAML(key + ": "); err == nil && len(root.Content) > 0 {
 			return root.Content[0].Value
 		}
@@ -831,7 +831,8 @@ func (p pair) toolItems() (items []string, ok bool) {
 			if value.Kind != yaml.ScalarNode || value.Style != 0 || value.Line != key.Line {
 				return nil, false
 			}
-			items = append(items, p.doc.text[p.doc.offset(key):p.doc.offset(value)]+value.Value)
+			at := p.doc.offset(key)
+			items = append(items, p.doc.text[at:max(at, p.doc.offset(value))]+value.Value)
 		default:
 			return nil, false
 		}

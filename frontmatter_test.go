@@ -291,6 +291,7 @@ func TestHeaderSteps(t *testing.T) {
 		{"no mapping inside", "- a\ndescription: d\n", stepEntries, "d", "2: the lines before the first key"},
 		{"only a list", "- a\n- b\n", stepEmpty, "", "2: the lines before the first key"},
 		{"only text", "a\n", stepEmpty, "", "2: the lines before the first key"},
+		{"a key of white space", "description: d\n\f: \"c\n", stepEntries, "d", "3: the value of \"\" opens a quote"},
 		{"a key from a separator", "description: d\n\"x: y\n", stepEntries, "d \"x: y", "2: the value"},
 		{"control characters", "description: a\u0001b\nname: x\n", stepEntries, "a\u0001b", "control characters"},
 	} {
@@ -713,6 +714,7 @@ func FuzzHeader(f *testing.F) {
 		"description: \"\\ud83d\\ude00\"\ndisable-model-invocation: |\n  off\nuser-invocable: # c\n  yes", "description: \"d",
 	} {
 		f.Add(above, "x: y", uint8(0))
+		f.Add(above, "\f: \"c", uint8(7))
 		f.Add(above, "e\"\n}", uint8(7))
 	}
 	f.Fuzz(func(t *testing.T, above, below string, n uint8) {
