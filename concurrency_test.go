@@ -144,7 +144,7 @@ func TestOneStateManyGoroutines(t *testing.T) {
 		b := newBay(t, Config{}, files)
 		s := NewState()
 		ctx := WithState(context.Background(), s)
-		const rounds = 40
+		const rounds = 25
 		var group sync.WaitGroup
 		for _, name := range names {
 			group.Add(1)

@@ -408,7 +408,7 @@ func TestHeaderKeys(t *testing.T) {
 		{"description \"null\"", "description: \"null\"", func(s Skill) any { return s.Description }, "null", ""},
 		{"description over lines", "description: a\n  b", func(s Skill) any { return s.Description }, "a b", ""},
 		{"name", "description: d\nname: 退款", func(s Skill) any { return s.DisplayName }, "退款", ""},
-		{"name in brackets", "description: d\nname: [TODO: x] # y", func(s Skill) any { return s.DisplayName }, "[TODO: x]", ""},
+		{"name in brackets", "description: d\nname: [draft: x] # y", func(s Skill) any { return s.DisplayName }, "[draft: x]", ""},
 		{"name null", "description: d\nname: ~", func(s Skill) any { return s.DisplayName }, "", ""},
 		{"when_to_use", "description: d\nwhen_to_use: w", func(s Skill) any { return s.WhenToUse }, "w", ""},
 		{"when-to-use", "description: d\nWhen to-use: w", func(s Skill) any { return s.WhenToUse }, "w", ""},
