@@ -12,6 +12,9 @@ import (
 // maxConcurrentCalls bounds how many calls CallTools runs at once.
 const maxConcurrentCalls = 8
 
+// errNoNext is the error of a call that only a nil next could run.
+var errNoNext = errors.New("no function to run the host's own tools")
+
 // Next runs a tool call of the host's own and returns its observation.
 type Next = func(ctx context.Context, call llms.ToolCall) (string, error)
 
@@ -237,14 +240,16 @@ func (mw *Middleware) CallTools(
 		}
 		return results, err
 	}
-	described := d.describe(calls)
+	var b *batch
 	if !d.sc.nested() {
-		d.sc.state.do(func() { d.sc.state.open(d.chapter.ais, described, false) })
+		described := d.describe(calls)
+		d.sc.state.do(func() { b = d.sc.state.open(d.chapter.ais, described, false) })
 	}
 	errs := make([]error, len(calls))
 	each := func(i int) {
 		results[i], errs[i] = d.run(calls[i], next, func() (*batch, batchCall) {
-			return d.sc.state.nth(d.chapter.ais, described, i)
+			b.calls[i].claimed = true
+			return b, b.calls[i]
 		})
 	}
 	var first, last []int // in one batch, dismissals apply after launches
@@ -292,6 +297,9 @@ func (d *dispatcher) run(
 	call llms.ToolCall, next Next, place func() (*batch, batchCall),
 ) (llms.MessageContent, error) {
 	mw, st := d.mw, d.sc.state
+	if err := d.ctx.Err(); err != nil {
+		return mw.failed(call), err
+	}
 	if call.FunctionCall == nil {
 		t := mw.texts
 		return toolMessage(call, fill(t.BadInput, "problem", t.ProblemForm, "form", `{"name": "tool", "arguments": "{}"}`)), nil
@@ -306,7 +314,12 @@ func (d *dispatcher) run(
 		own := mw.describe(d.ctx, st, call)
 		place = func() (*batch, batchCall) { return st.extra(own, true) }
 	}
-	run := func(ctx context.Context) (string, error) { return next(ctx, call) }
+	run := func(ctx context.Context) (string, error) {
+		if next == nil {
+			return "", &Error{Op: "call tool", Err: errNoNext}
+		}
+		return next(ctx, call)
+	}
 	if mw.owns(fc.Name) {
 		run = nil
 	}
@@ -315,13 +328,6 @@ func (d *dispatcher) run(
 		return mw.failed(call), err
 	}
 	return toolMessage(call, obs), nil
-}
-
-// nth is the i-th call of the batch that CallTools opened. s.mu is held.
-func (s *State) nth(ais int, calls []batchCall, i int) (*batch, batchCall) {
-	b := s.open(ais, calls, false)
-	b.calls[i].claimed = true
-	return b, b.calls[i]
 }
 
 // concurrently runs f for each of indexes, at most n at once, and raises a

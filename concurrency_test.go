@@ -250,16 +250,24 @@ func TestCallToolsAtOnce(t *testing.T) {
 		list[i] = toolCall("Read", fmt.Sprintf(`{"n":%d}`, i))
 	}
 	t.Run("at most 8, in call order, errors joined", func(t *testing.T) {
-		var begun, now, most atomic.Int64
+		var mu sync.Mutex
+		begun, now, most := 0, 0, 0
 		crowd := make(chan struct{})
 		broken := errors.New("broken")
 		results, err := b.CallTools(WithState(context.Background(), NewState()), answering("go", list...), list,
 			func(_ context.Context, call llms.ToolCall) (string, error) {
-				most.Store(max(most.Load(), now.Add(1)))
-				defer now.Add(-1)
-				if begun.Add(1) == 9 {
+				mu.Lock()
+				begun, now = begun+1, now+1
+				most = max(most, now)
+				if begun == 9 {
 					close(crowd)
 				}
+				mu.Unlock()
+				defer func() {
+					mu.Lock()
+					defer mu.Unlock()
+					now--
+				}()
 				select { // the first wait for a ninth, which must not come
 				case <-crowd:
 				case <-time.After(50 * time.Millisecond):
@@ -270,7 +278,7 @@ func TestCallToolsAtOnce(t *testing.T) {
 				return inputOf(call), nil
 			})
 		require.ErrorIs(t, err, broken)
-		assert.EqualValues(t, 8, most.Load())
+		assert.Equal(t, 8, most)
 		require.Len(t, results, len(list))
 		for i, m := range results {
 			answer := m.Parts[0].(llms.ToolCallResponse)

@@ -230,16 +230,15 @@ func (e *Executor) Call(
 
 	text := e.inputText(ctx, inputs)
 	o := opener{Kind: byRun, Len: len(text), Hash: digestOf(text)}
-	var joined []launch
-	st.do(func() {
+	e.mw.begin(ctx, st, func(loaded func(string) bool) (joined []launch) {
 		if t := &st.book.Turn; t.N > 0 && !t.Answered && t.Opener == o {
 			joined = st.goOn(o)
 		} else {
-			joined = st.begin(o, e.mw.cfg.KeepWindow, e.mw.loaded(st))
+			joined = st.begin(o, e.mw.cfg.KeepWindow, loaded)
 		}
 		r.turn = st.book.Turn.N
+		return joined
 	})
-	e.mw.auditJoined(ctx, st, joined)
 
 	inside := scope{state: st, run: r, frame: sc.frame}
 	out, err := e.Executor.Call(inside.in(ctx), inputs, options...)

@@ -298,8 +298,8 @@ func (s *State) holds(to []hold, base int64, cat *catalog) []hold {
 			continue
 		}
 		over := s.dismissedBy(l, base)
-		grants := !over && !t.Contested && t.N > 0 && l.Turn == t.N && l.Seq > t.Grants
-		yields := over && l.Turn < t.N && !t.Contested
+		grants := !over && !t.Contested && t.N > 0 && l.Turn == t.N && l.Seq > t.Grants && !l.Inert
+		yields := over && l.Turn < t.N && !t.Contested && s.dismissal(l.Skill).Turn == t.N
 		at := slices.IndexFunc(to, func(h hold) bool { return h.skill == l.Skill })
 		if at < 0 {
 			to = append(to, hold{skill: l.Skill, rec: l.policy, cur: cat.policy(l.Skill), grants: grants, live: !over, yields: yields})

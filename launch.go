@@ -38,8 +38,12 @@ func (mw *Middleware) launch(ctx context.Context, c *ticket, o launchOrder) (str
 		obs = mw.observation(st, f, &l)
 		l.Len, l.Hash, l.Tokens = len(obs), digestOf(obs), mw.count(obs)
 	}
-	recorded := false
+	recorded, before := false, false
 	st.do(func() {
+		if twin := st.launched(o.seq); twin != nil && !o.host { // the call is being delivered twice at once
+			l, before = *twin, true
+			return
+		}
 		if o.host && !c.within { // waits for the next turn
 			recorded = st.room(&l)
 			if recorded {
@@ -66,6 +70,9 @@ func (mw *Middleware) launch(ctx context.Context, c *ticket, o launchOrder) (str
 		st.enter(l)
 		st.changed()
 	})
+	if before {
+		return mw.answer(st, f, &l), nil
+	}
 	if !recorded {
 		return "", errNoRoom
 	}
@@ -139,7 +146,7 @@ func (mw *Middleware) runShell(ctx context.Context, st *State, f *frozen, l *lau
 		mw.log.Error("skillbay: the skill's directory changed since New; its shell blocks do not run", "skill", f.Name)
 		outputs := make([]string, f.body.shellBlocks())
 		for i := range outputs {
-			outputs[i] = "[shell execution failed: the skill's directory changed since it was loaded]"
+			outputs[i] = shellFailed("the skill's directory changed since it was loaded")
 		}
 		return outputs
 	}
@@ -161,7 +168,7 @@ func (s *State) standing(l *launch, sees func(*launch) bool) (found launch, ok b
 		if p := s.last(l.Skill); p != nil && s.active(p) && !p.Lost {
 			last, ok = *p, true
 			anchored = slices.ContainsFunc(s.book.Anchors, func(a anchor) bool {
-				return a.Seq == p.Seq && a.Skill == p.Skill && a.Kind != anchorAbsent
+				return a.of(p) && a.Kind != anchorAbsent
 			})
 		}
 	})
@@ -175,20 +182,32 @@ func (s *State) standing(l *launch, sees func(*launch) bool) (found launch, ok b
 // text. s.mu is held.
 func (s *State) repoint(l *launch) {
 	last := s.last(l.Skill)
+	if last == nil || last.Turn > l.Turn || last.Turn == l.Turn && last.Seq > l.Seq {
+		return // a batch may run out of order: last is the newest
+	}
 	for i := range s.book.Anchors {
-		if a := &s.book.Anchors[i]; last != nil && a.Skill == l.Skill && a.Seq == last.Seq {
-			a.Seq = l.Seq
+		if a := &s.book.Anchors[i]; a.of(last) {
+			a.Turn, a.Seq = l.Turn, l.Seq
 		}
 	}
+}
+
+// launched returns the launch that the model's call of that number made in the
+// current turn, or nil. s.mu is held.
+func (s *State) launched(seq int64) *launch {
+	for i := range s.book.Launches {
+		if l := &s.book.Launches[i]; l.Window && l.Seq == seq && l.Turn == s.book.Turn.N && !l.Host {
+			return l
+		}
+	}
+	return nil
 }
 
 // redelivered returns the launch that the call of that number made before.
 func (s *State) redelivered(seq int64) (found launch, ok bool) {
 	s.do(func() {
-		for _, l := range s.book.Launches {
-			if l.Window && l.Seq == seq && l.Turn == s.book.Turn.N && !l.Host {
-				found, ok = l, true
-			}
+		if l := s.launched(seq); l != nil {
+			found, ok = *l, true
 		}
 	})
 	return found, ok

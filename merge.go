@@ -28,17 +28,22 @@ func (s *State) Merge(other *State) {
 	})
 	s.do(func() {
 		s.book.Batch = s.batch.saved()
-		revision := max(s.book.Revision, b.Revision)
-		merged := merge(s.book, b)
-		if !sameBatch(merged.Batch, s.book.Batch) {
+		before := s.book
+		merged := merge(before, b)
+		merged.Revision = before.Revision
+		if !sameBatch(merged.Batch, before.Batch) {
 			s.batch = merged.Batch.restored()
 		}
 		s.book = merged
 		for i := range s.book.Launches {
 			s.book.Launches[i].compile()
 		}
-		s.extras = mergeExtras(s.extras, extras)
-		s.book.Revision = revision + 1
+		s.bound()
+		united := mergeExtras(s.extras, extras)
+		if encoded(s.book) != encoded(before) || encoded(united) != encoded(s.extras) {
+			s.book.Revision = max(before.Revision, b.Revision) + 1
+		}
+		s.extras = united
 		s.shown, s.told, s.seen = shown{}, nil, nil
 	})
 }
@@ -59,31 +64,58 @@ func merge(a, b book) book {
 	m.Pending = joint(a.Pending, b.Pending, func() []launch { return union(a.Pending, b.Pending, compareLaunches) })
 	m.Turn, m.Batch = mergeTurns(&a, &b)
 
-	// Launches: the window of the turn that counts, and the last of each skill.
-	all := union(unflagged(a.Launches), unflagged(b.Launches), compareLaunches)
-	var window []launch
-	if a.Turn.N == m.Turn.N {
-		window = append(window, unflagged(a.window())...)
+	// Launches: the window of the turn that counts; outside it the last of each
+	// skill that is not dismissed, and what an anchor needs.
+	m.Anchors = mergeAnchors(&a, &b)
+	var window, rest []launch
+	for _, from := range []*book{&a, &b} {
+		for _, l := range from.Launches {
+			if l.Window && from.Turn.N == m.Turn.N {
+				window = append(window, l)
+			} else {
+				l.retire()
+				rest = append(rest, l)
+			}
+		}
 	}
-	if b.Turn.N == m.Turn.N {
-		window = union(window, unflagged(b.window()), compareLaunches)
+	window, rest = union(window, nil, compareLaunches), union(rest, nil, compareLaunches)
+	retired := slices.Clone(window)
+	for i := range retired {
+		retired[i].retire()
 	}
-	last := best(all, func(l launch) string { return l.Skill }, compareLaunches)
-	for _, l := range all {
-		_, l.Window = slices.BinarySearchFunc(window, l, compareLaunches)
-		isLast := slices.ContainsFunc(last, func(o launch) bool { return compareLaunches(o, l) == 0 })
+	last := best(union(retired, rest, compareLaunches), func(l launch) string { return l.Skill }, compareLaunches)
+	for _, l := range rest {
+		same := func(o launch) bool { return compareLaunches(o, l) == 0 }
 		over := slices.ContainsFunc(m.Dismissals, func(d dismissal) bool { return d.Skill == l.Skill && d.covers(&l) })
-		if l.Window || isLast && !over {
+		needed := slices.ContainsFunc(last, same) || slices.ContainsFunc(m.Anchors, func(x anchor) bool { return x.of(&l) })
+		if !over && needed && !slices.ContainsFunc(retired, same) {
 			m.Launches = append(m.Launches, l)
 		}
 	}
-	m.Anchors = joint(a.Anchors, b.Anchors, func() []anchor {
-		return best(slices.Concat(a.Anchors, b.Anchors), func(x anchor) string { return x.Skill }, compareAnchors)
-	})
+	m.Launches = union(m.Launches, window, compareLaunches)
 	m.Anchors = slices.DeleteFunc(m.Anchors, func(x anchor) bool {
-		return !slices.ContainsFunc(m.Launches, func(l launch) bool { return l.Seq == x.Seq && l.Skill == x.Skill })
+		over := slices.ContainsFunc(m.Dismissals, func(d dismissal) bool {
+			return d.Skill == x.Skill && d.covers(&launch{Turn: x.Turn, Seq: x.Seq})
+		})
+		return over || !slices.ContainsFunc(m.Launches, func(l launch) bool { return x.of(&l) })
 	})
 	return m
+}
+
+// mergeAnchors takes the higher turn's anchors; at equal turns those that both
+// copies have: a body without one is put back at the next model call.
+func mergeAnchors(a, b *book) []anchor {
+	switch {
+	case a.Turn.N > b.Turn.N:
+		return slices.Clone(a.Anchors)
+	case a.Turn.N < b.Turn.N:
+		return slices.Clone(b.Anchors)
+	}
+	return joint(a.Anchors, b.Anchors, func() []anchor {
+		both := slices.DeleteFunc(slices.Clone(a.Anchors), func(x anchor) bool { return !slices.Contains(b.Anchors, x) })
+		slices.SortFunc(both, compareAnchors)
+		return both
+	})
 }
 
 // joint is the order-keeping case of a union: equal lists stay as they are.
@@ -135,37 +167,37 @@ func (b *book) window() []launch {
 	return w
 }
 
-// endings are the dismissals of skills in the window, in canonical order.
+// endings are this turn's dismissals of skills in the window, in canonical order.
 func (b *book) endings() []dismissal {
 	d := slices.DeleteFunc(slices.Clone(b.Dismissals), func(d dismissal) bool {
-		return !slices.ContainsFunc(b.Launches, func(l launch) bool { return l.Window && l.Skill == d.Skill })
+		return d.Turn != b.Turn.N || !slices.ContainsFunc(b.Launches, func(l launch) bool { return l.Window && l.Skill == d.Skill })
 	})
 	slices.SortFunc(d, compareDismissals)
 	return d
 }
 
-// unflagged are the launches without the mark of the window, which is the
-// turn's, not theirs.
-func unflagged(launches []launch) []launch {
-	launches = slices.Clone(launches)
-	for i := range launches {
-		launches[i].Window = false
-	}
-	return launches
-}
-
-// compareLaunches orders launches by turn, sequence and JSON.
+// compareLaunches orders launches by turn, sequence and JSON, whatever window
+// they are in: that is the turn's to say.
 func compareLaunches(a, b launch) int {
+	if c := cmp.Or(cmp.Compare(a.Turn, b.Turn), cmp.Compare(a.Seq, b.Seq)); c != 0 {
+		return c
+	}
 	a.Window, b.Window = false, false
-	return cmp.Or(cmp.Compare(a.Turn, b.Turn), cmp.Compare(a.Seq, b.Seq), cmp.Compare(encoded(a), encoded(b)))
+	return cmp.Compare(encoded(a), encoded(b))
 }
 
 func compareDismissals(a, b dismissal) int {
-	return cmp.Or(cmp.Compare(a.Turn, b.Turn), cmp.Compare(a.Covers, b.Covers), cmp.Compare(encoded(a), encoded(b)))
+	if c := cmp.Or(cmp.Compare(a.Turn, b.Turn), cmp.Compare(a.Covers, b.Covers)); c != 0 {
+		return c
+	}
+	return cmp.Compare(encoded(a), encoded(b))
 }
 
 func compareAnchors(a, b anchor) int {
-	return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(encoded(a), encoded(b)))
+	if c := cmp.Or(cmp.Compare(a.Turn, b.Turn), cmp.Compare(a.Seq, b.Seq)); c != 0 {
+		return c
+	}
+	return cmp.Compare(encoded(a), encoded(b))
 }
 
 func encoded(v any) string {

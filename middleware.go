@@ -232,8 +232,17 @@ func (cfg *Config) settle() error {
 	return nil
 }
 
-// now is the clock of ledgers, in UTC and whole milliseconds.
-func (mw *Middleware) now() time.Time { return mw.cfg.Now().UTC().Truncate(time.Millisecond) }
+// now is the clock of ledgers and events, in UTC and whole milliseconds; where
+// the host's panics, the machine's.
+func (mw *Middleware) now() (t time.Time) {
+	defer func() {
+		if r := recover(); r != nil {
+			mw.log.Error("skillbay: Now panicked", "panic", r)
+			t = time.Now().UTC().Truncate(time.Millisecond)
+		}
+	}()
+	return mw.cfg.Now().UTC().Truncate(time.Millisecond)
+}
 
 // review reports entries of loaded skills that the configuration makes moot.
 func (mw *Middleware) review() (diagnostics []Diagnostic) {
@@ -362,7 +371,7 @@ func (mw *Middleware) audit(ctx context.Context, st *State, e Event) {
 	if mw.cfg.Audit == nil {
 		return
 	}
-	e.Time, e.SessionID, e.Turn = mw.cfg.Now(), st.SessionID(), st.Turn()
+	e.Time, e.SessionID, e.Turn = mw.now(), st.SessionID(), st.Turn()
 	if f := mw.catalog.byName[e.Skill]; f != nil {
 		e.Version = f.Version
 		if e.Digest == "" {
@@ -377,10 +386,16 @@ func (mw *Middleware) audit(ctx context.Context, st *State, e Event) {
 	mw.cfg.Audit(ctx, e)
 }
 
-// onChange lets the host save the State after a launch or dismissal.
-func (mw *Middleware) onChange(ctx context.Context, st *State) error {
+// onChange lets the host save the State after a launch or dismissal; a panic
+// is an error.
+func (mw *Middleware) onChange(ctx context.Context, st *State) (err error) {
 	if mw.cfg.OnChange == nil || st.child {
 		return nil
 	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("OnChange panicked: %v", r)
+		}
+	}()
 	return mw.cfg.OnChange(ctx, st)
 }

@@ -123,27 +123,30 @@ func (mw *Middleware) BeginTurn(ctx context.Context) error {
 	if err != nil {
 		return &Error{Op: "begin turn", Err: err}
 	}
-	var joined []launch
-	sc.state.do(func() {
+	mw.begin(ctx, sc.state, func(loaded func(string) bool) []launch {
 		sc.state.book.Turn.Explicit = true
-		joined = sc.state.begin(opener{Kind: byHost}, mw.cfg.KeepWindow, mw.loaded(sc.state))
+		return sc.state.begin(opener{Kind: byHost}, mw.cfg.KeepWindow, loaded)
 	})
-	mw.auditJoined(ctx, sc.state, joined)
 	return nil
 }
 
-// loaded tells begin which skills still exist, and logs those that do not.
-func (mw *Middleware) loaded(st *State) func(string) bool {
-	return func(name string) bool {
-		if mw.catalog.byName[name] != nil {
-			return true
-		}
-		mw.log.Warn("skillbay: an active skill is gone from this release", "skill", name, "session", st.book.Session)
-		return false
+// begin begins a turn of st for the host: pending launches are audited, and
+// skills that are gone from this release are logged, once st is unlocked.
+func (mw *Middleware) begin(ctx context.Context, st *State, turn func(loaded func(string) bool) []launch) {
+	var joined []launch
+	var gone []string
+	st.do(func() {
+		joined = turn(func(name string) bool {
+			loaded := mw.catalog.byName[name] != nil
+			if !loaded {
+				gone = append(gone, name)
+			}
+			return loaded
+		})
+	})
+	for _, name := range gone {
+		mw.log.Warn("skillbay: an active skill is gone from this release", "skill", name, "session", st.SessionID())
 	}
-}
-
-func (mw *Middleware) auditJoined(ctx context.Context, st *State, joined []launch) {
 	for i := range joined {
 		mw.auditLaunch(ctx, st, &joined[i])
 	}
@@ -193,21 +196,18 @@ func (mw *Middleware) see(ctx context.Context, p *placement) {
 		current = openerAt(st, p.messages, r.current)
 	}
 	begins := r.open && !was.Explicit && (was.N == 0 || was.Answered || stands >= 0 && stands != r.current)
-	var joined []launch
-	st.do(func() {
-		if st.book.Turn.N != was.N {
-			return // another call of this State saw the turn first
+	mw.begin(ctx, st, func(loaded func(string) bool) []launch {
+		switch {
+		case st.book.Turn.N != was.N:
+			return nil // another call of this State saw the turn first
+		case begins:
+			return st.begin(current, mw.cfg.KeepWindow, loaded)
 		}
-		if begins {
-			joined = st.begin(current, mw.cfg.KeepWindow, mw.loaded(st))
-		} else {
-			joined = st.goOn(current)
-		}
+		return st.goOn(current)
 	})
 	if current.Kind == byMessage && r.at(current) < 0 {
 		r.sightings = append(r.sightings, sighting{opener: current, at: r.current})
 	}
-	mw.auditJoined(ctx, st, joined)
 }
 
 // answered notes a loop's answer: its calls become the batch, or, without any,

@@ -384,7 +384,7 @@ func (p *placement) decide(b *bookView, visible visibles) {
 		l := b.active[i]
 		f := p.mw.catalog.byName[l.Skill]
 		hostsOwn := l.Host && l.Turn == b.turn.N
-		anchored := slices.ContainsFunc(b.anchors, func(a anchor) bool { return a.Skill == l.Skill && a.Seq == l.Seq })
+		anchored := slices.ContainsFunc(b.anchors, func(a anchor) bool { return a.of(&l) })
 		_, shown := visible[l.Skill]
 		switch {
 		case f == nil || anchored || shown && !hostsOwn || slices.Contains(b.turn.Refused, l.Skill):
@@ -449,7 +449,7 @@ func (p *placement) budget(b *bookView, missing []launch, used int, hang opener)
 	}
 	var anchors []anchor
 	for _, l := range missing {
-		anchors = append(anchors, anchor{Skill: l.Skill, Seq: l.Seq, Kind: kinds[l.Seq], At: hang})
+		anchors = append(anchors, anchor{Skill: l.Skill, Turn: l.Turn, Seq: l.Seq, Kind: kinds[l.Seq], At: hang})
 	}
 	return anchors
 }
@@ -466,7 +466,7 @@ func (p *placement) auditReinjected(l *launch) {
 // launch returns the launch whose body stands at the anchor, or nil.
 func (b *bookView) launch(a anchor) *launch {
 	for i := range b.launches {
-		if l := &b.launches[i]; l.Seq == a.Seq && l.Skill == a.Skill {
+		if l := &b.launches[i]; a.of(l) {
 			return l
 		}
 	}

@@ -37,6 +37,7 @@ const (
 	maxIdentifier    = 128 // a tool call's id, a tool's name
 	maxKeptRecords   = 256 // launches outside the window; dismissals likewise
 	maxBatchSiblings = 256
+	maxNumber        = 1 << 53 // of turns, sequences and revisions: far from any overflow
 )
 
 // rawField is a top-level field of a newer release: kept and written back.
@@ -98,12 +99,13 @@ type launch struct {
 	Hash      string    `json:"hash"` // SHA-256 of the full observation
 	Tokens    int       `json:"tokens"`
 	Host      bool      `json:"host,omitempty"`
-	Short     bool      `json:"short,omitempty"`   // answered with "stands above"
-	Window    bool      `json:"window,omitempty"`  // restricts tool calls now
-	Shell     []string  `json:"shell,omitempty"`   // outputs of the shell blocks
-	Renewed   bool      `json:"renewed,omitempty"` // earlier launches were of another release
-	Lost      bool      `json:"lost,omitempty"`    // arguments or output were dropped: the body counts as absent
-	Unaudited bool      `json:"unaudited,omitempty"`
+	Short     bool      `json:"short,omitempty"`     // answered with "stands above"
+	Window    bool      `json:"window,omitempty"`    // restricts tool calls now
+	Shell     []string  `json:"shell,omitempty"`     // outputs of the shell blocks
+	Renewed   bool      `json:"renewed,omitempty"`   // earlier launches were of another release
+	Lost      bool      `json:"lost,omitempty"`      // arguments or output were dropped: the body counts as absent
+	Unaudited bool      `json:"unaudited,omitempty"` // of a pending launch: audited when it joins
+	Inert     bool      `json:"inert,omitempty"`     // of a fork's pending launch: it grants nothing
 
 	policy *policy // compiled lists; set by enter and by decoding
 }
@@ -139,10 +141,14 @@ const (
 // opener. Anchors stand in the order in which their texts appear.
 type anchor struct {
 	Skill string     `json:"skill"`
-	Seq   int64      `json:"seq"` // the launch whose body stands here
+	Turn  int        `json:"turn"` // with Seq, the launch whose body stands here
+	Seq   int64      `json:"seq"`
 	Kind  anchorKind `json:"kind"`
 	At    opener     `json:"at"`
 }
+
+// of reports whether the body of l stands at the anchor.
+func (a *anchor) of(l *launch) bool { return a.Skill == l.Skill && a.Seq == l.Seq && a.Turn == l.Turn }
 
 // Launch is one entry of the ledger of launches, as State.Invoked returns it.
 type Launch struct {
@@ -359,6 +365,14 @@ func (s *State) room(l *launch) bool {
 	return launches < maxLaunchesTurn && args <= maxArgsWindow && size <= maxWindowBytes
 }
 
+// retire drops what a launch needs in a window only.
+func (l *launch) retire() {
+	l.Window, l.Limits, l.Allowed, l.Banned, l.policy = false, false, nil, nil, nil
+	if len(l.Args) > maxArgsKept {
+		l.Args, l.Lost = "", true
+	}
+}
+
 // size estimates the launch's JSON without shell output: escapes double at
 // most, since control characters do not enter a State.
 func (l *launch) size() int {
@@ -398,8 +412,9 @@ func (b *book) size() int {
 }
 
 // bound keeps shell output, and the whole JSON, within their bounds: the oldest
-// output goes first, then arguments kept after the window, then reasons. A body
-// that lost something counts as absent. s.mu is held.
+// output goes first, then arguments kept after the window, then reasons, then
+// the window's arguments. A record of the window itself never goes; a body that
+// lost something counts as absent. s.mu is held.
 func (s *State) bound() {
 	b := &s.book
 	shell := 0
@@ -416,16 +431,20 @@ func (s *State) bound() {
 			l.Shell, l.Lost = nil, true
 		}
 	}
-	for i := 0; i < len(b.Launches) && over > 0; i++ {
-		if l := &b.Launches[i]; !l.Window && l.Args != "" {
-			over -= 2 * len(l.Args)
-			l.Args, l.Lost = "", true
+	dropArgs := func(window bool) {
+		for i := 0; i < len(b.Launches) && over > 0; i++ {
+			if l := &b.Launches[i]; l.Window == window && l.Args != "" {
+				over -= 2 * len(l.Args)
+				l.Args, l.Lost = "", true
+			}
 		}
 	}
+	dropArgs(false)
 	for i := 0; i < len(b.Dismissals) && over > 0; i++ {
 		over -= 2 * len(b.Dismissals[i].Reason)
 		b.Dismissals[i].Reason = ""
 	}
+	dropArgs(true) // of a window only what merging united can come to this
 }
 
 // prune keeps a State small (SPEC 9): outside the window it keeps the last
@@ -439,11 +458,8 @@ func (s *State) prune(loaded func(string) bool) {
 		if l.Window {
 			continue
 		}
-		l.Limits, l.Allowed, l.Banned, l.policy = false, nil, nil, nil // lists matter in a window only
-		if len(l.Args) > maxArgsKept {
-			l.Args, l.Lost = "", true
-		}
-		anchored := slices.ContainsFunc(b.Anchors, func(a anchor) bool { return a.Seq == l.Seq })
+		l.retire()
+		anchored := slices.ContainsFunc(b.Anchors, func(a anchor) bool { return a.of(l) })
 		if s.active(l) && (loaded == nil || loaded(l.Skill)) || anchored && !s.dismissed(l) {
 			if kept++; kept <= maxKeptRecords {
 				continue
@@ -455,7 +471,7 @@ func (s *State) prune(loaded func(string) bool) {
 		b.Dismissals = slices.Delete(b.Dismissals, 0, over)
 	}
 	b.Anchors = slices.DeleteFunc(b.Anchors, func(a anchor) bool {
-		return !slices.ContainsFunc(b.Launches, func(l launch) bool { return l.Seq == a.Seq && l.Skill == a.Skill })
+		return !slices.ContainsFunc(b.Launches, func(l launch) bool { return a.of(&l) })
 	})
 	s.bound()
 }
@@ -517,6 +533,9 @@ func (s *State) Fork() *State {
 	})
 	fork.book.Session = newSessionID()
 	fork.book.Turn.Grants = fork.book.Seq
+	for i := range fork.book.Pending {
+		fork.book.Pending[i].Inert = true
+	}
 	fork.book.Batch = nil
 	return fork
 }
@@ -603,7 +622,8 @@ func identifier(text string) string {
 	return text
 }
 
-// MarshalJSON encodes the State. Unknown top-level fields of a newer release
+// MarshalJSON encodes the State, as Value does; json.Marshal additionally
+// escapes `<`, `>` and `&`. Unknown top-level fields of a newer release
 // are written back as they came.
 func (s *State) MarshalJSON() (data []byte, err error) {
 	s.do(func() {
@@ -658,23 +678,29 @@ func decode(data []byte) (b book, extras map[string]rawField, err error) {
 	if err := json.Unmarshal(data, &extras); err != nil {
 		return b, nil, fmt.Errorf("%w: %w", ErrState, err)
 	}
-	var format struct {
-		Format int `json:"format"`
-	}
-	if err := json.Unmarshal(data, &format); err != nil || format.Format < 1 {
+	var format int
+	if err := json.Unmarshal(extras["format"], &format); err != nil || format < 1 {
 		return b, nil, fmt.Errorf("%w: no format number", ErrState)
 	}
-	if format.Format > stateFormat {
-		return b, nil, fmt.Errorf("%w: format %d is newer than %d", ErrState, format.Format, stateFormat)
+	if format > stateFormat {
+		return b, nil, fmt.Errorf("%w: format %d is newer than %d", ErrState, format, stateFormat)
 	}
-	if err := json.Unmarshal(data, &b); err != nil {
-		return b, nil, fmt.Errorf("%w: %w", ErrState, err)
-	}
-	if err := b.check(); err != nil {
-		return b, nil, fmt.Errorf("%w: %w", ErrState, err)
-	}
+	known := map[string]rawField{} // exact names: encoding/json would also take other cases
 	for name := range knownFields {
-		delete(extras, name)
+		if value, ok := extras[name]; ok {
+			known[name] = value
+			delete(extras, name)
+		}
+	}
+	exact, err := json.Marshal(known)
+	if err == nil {
+		err = json.Unmarshal(exact, &b)
+	}
+	if err == nil {
+		err = b.check()
+	}
+	if err != nil {
+		return b, nil, fmt.Errorf("%w: %w", ErrState, err)
 	}
 	if len(extras) == 0 {
 		extras = nil
@@ -712,8 +738,10 @@ func (b *book) check() error {
 			return fmt.Errorf("malformed secret")
 		}
 	}
-	if b.Seq < 0 || b.Turn.N < 0 || b.Turn.Grants < 0 || b.Revision < 0 {
-		return fmt.Errorf("negative number")
+	for _, n := range []int64{b.Seq, int64(b.Turn.N), b.Turn.Grants, b.Revision} {
+		if n < 0 || n > maxNumber {
+			return fmt.Errorf("a number that cannot be: %d", n)
+		}
 	}
 	for _, l := range slices.Concat(b.Launches, b.Pending) {
 		if l.Skill == "" || l.Seq < 0 || l.Seq > b.Seq || l.Turn > b.Turn.N {

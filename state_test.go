@@ -521,8 +521,8 @@ func agent(t testing.TB, b *bay, list ...tools.Tool) (*script, *Executor) {
 // One agent calls another as a tool. What the worker loads is the worker's:
 // neither its body nor its limits reach the lead (trpc-group/trpc-agent-go#1327).
 func TestSubAgents(t *testing.T) {
-	for name, own := range map[string]bool{"a State of its own": true, "the lead's State in ctx": false} {
-		t.Run("st-01 "+name, func(t *testing.T) {
+	for name, own := range map[string]bool{"st-01/a State of its own": true, "st-01/the lead's State in ctx": false} {
+		t.Run(name, func(t *testing.T) {
 			b := newBay(t, Config{}, map[string]string{
 				"sql": "---\ndescription: Query\nallowed-tools: Read\n---\nWrite careful SQL.\n",
 			})

@@ -63,7 +63,7 @@ func (s *State) begin(o opener, keep bool, loaded func(string) bool) []launch {
 	joined := s.join()
 	s.book.Anchors = slices.DeleteFunc(s.book.Anchors, func(a anchor) bool {
 		last := s.last(a.Skill)
-		return a.Kind == anchorAbsent || last == nil || last.Seq != a.Seq
+		return a.Kind == anchorAbsent || last == nil || !a.of(last)
 	})
 	s.prune(loaded)
 	s.changed()
