@@ -178,15 +178,19 @@ func (s *State) standing(l *launch, sees func(*launch) bool) (found launch, ok b
 	return last, anchored || sees != nil && sees(&last)
 }
 
-// repoint hangs the skill's anchor on its newest launch, which has the same
-// text. s.mu is held.
+// repoint hangs the anchor of an earlier launch with the same text on this one.
+// What the launch found standing may have been overtaken by a sibling call.
+// s.mu is held.
 func (s *State) repoint(l *launch) {
-	last := s.last(l.Skill)
-	if last == nil || last.Turn > l.Turn || last.Turn == l.Turn && last.Seq > l.Seq {
-		return // a batch may run out of order: last is the newest
-	}
 	for i := range s.book.Anchors {
-		if a := &s.book.Anchors[i]; a.of(last) {
+		a := &s.book.Anchors[i]
+		if a.Skill != l.Skill || a.Kind == anchorAbsent || a.Turn == l.Turn && a.Seq > l.Seq {
+			continue
+		}
+		same := func(o launch) bool {
+			return a.of(&o) && o.Args == l.Args && o.Given == l.Given && o.Digest == l.Digest
+		}
+		if slices.ContainsFunc(s.book.Launches, same) {
 			a.Turn, a.Seq = l.Turn, l.Seq
 		}
 	}
