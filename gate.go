@@ -386,7 +386,7 @@ func CheckAllowedTools(history []llms.MessageContent, call llms.ToolCall, skills
 		calls[i] = cat.describe(other, nil)
 	}
 	b, own := new(State).place(chap.ais, calls, cat.describe(call, nil))
-	c := trial{tool: nameOf(call), input: inputOf(call), skillCall: isSkillCall(call), target: own.target}
+	c := trial{tool: strings.TrimSpace(nameOf(call)), input: inputOf(call), skillCall: isSkillCall(call), target: own.target}
 	c.witnesses = gather(nil, b, &own, chap.names, cat, nil)
 	v := c.judge()
 	if v == nil {
