@@ -56,11 +56,13 @@ func TestJSONAudit(t *testing.T) {
 				`"args":"a <b> & \"c\"\nd","tool_call_id":"call_1","tool":"Write","detail":"not listed"}`,
 		},
 		{
-			"empty fields are left out, the first four are not", Event{Type: EventAnnounced},
+			"empty fields are left out, the first four are not",
+			Event{Type: EventAnnounced},
 			`{"type":"skills_announced","time":"0001-01-01T00:00:00Z","session_id":"","turn":0}`,
 		},
 		{
-			"bytes that are no UTF-8", Event{Type: EventInvoked, Args: "\xff"},
+			"bytes that are no UTF-8",
+			Event{Type: EventInvoked, Args: "\xff"},
 			`{"type":"skill_invoked","time":"0001-01-01T00:00:00Z","session_id":"","turn":0,"args":"\ufffd"}`,
 		},
 	}

@@ -258,7 +258,10 @@ func entries(t *testing.T, b *bay) map[string]func(context.Context) error {
 			_, err := model.GenerateContent(ctx, history, llms.WithTools(userTools))
 			return err
 		},
-		"Call":        func(ctx context.Context) error { _, err := model.Call(ctx, "x"); return err },
+		"single prompt": func(ctx context.Context) error {
+			_, err := llms.GenerateFromSinglePrompt(ctx, model, "x")
+			return err
+		},
 		"BeforeModel": func(ctx context.Context) error { _, err := b.BeforeModel(ctx, history); return err },
 		"CallTool":    func(ctx context.Context) error { _, err := b.CallTool(ctx, history, call, ran); return err },
 		"CallTools": func(ctx context.Context) error {

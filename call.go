@@ -307,8 +307,10 @@ func (d *dispatcher) run(
 	fc := *call.FunctionCall // next gets the name that was judged
 	fc.Name = strings.TrimSpace(fc.Name)
 	call.FunctionCall = &fc
-	c := &ticket{state: st, tool: fc.Name, input: fc.Arguments, id: call.ID,
-		within: d.sc.run != nil || d.sc.nested(), frames: d.sc.frame}
+	c := &ticket{
+		state: st, tool: fc.Name, input: fc.Arguments, id: call.ID,
+		within: d.sc.run != nil || d.sc.nested(), frames: d.sc.frame,
+	}
 	c.sees = func(l *launch) bool { return st.showed(l) || seenIn(d.history, l, mw.catalog) }
 	if d.sc.nested() {
 		own := mw.describe(d.ctx, st, call)

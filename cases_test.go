@@ -99,8 +99,11 @@ func TestCasesGate(t *testing.T) {
 		}{
 			"A and B unite":      {[]llms.ToolCall{skillCall("a", ""), skillCall("b", "")}, nil, []string{"Read", "Grep"}},
 			"C adds, lifts none": {[]llms.ToolCall{skillCall("a", ""), skillCall("c", "")}, nil, []string{"Read"}},
-			"dismissed A still limits": {[]llms.ToolCall{skillCall("a", ""), skillCall("b", "")},
-				calls(toolCall("skill_dismiss", `{"skill":"a"}`)), []string{"Read", "Grep"}},
+			"dismissed A still limits": {
+				[]llms.ToolCall{skillCall("a", ""), skillCall("b", "")},
+				calls(toolCall("skill_dismiss", `{"skill":"a"}`)),
+				[]string{"Read", "Grep"},
+			},
 		} {
 			l := newLoop(t, b)
 			l.script.then(calls(row.launch...))

@@ -17,8 +17,8 @@ var (
 	ErrBusy = errors.New("the State is in use by a run")
 	// ErrNoRun is returned by the Plan of a wrapped agent outside an Executor.
 	ErrNoRun = errors.New("a wrapped agent plans only inside an Executor of the same Middleware")
-	// ErrUnknownSkill is returned by Invoke and Dismiss for a name that no
-	// loaded skill bears, or that Visible hides.
+	// ErrUnknownSkill is returned by Invoke for a name that no loaded skill
+	// bears, or that Visible hides.
 	ErrUnknownSkill = errors.New("unknown skill")
 	// ErrDenied is returned by Invoke when Permit, Exclusive or a limit of the
 	// State refuses the launch.

@@ -10,12 +10,11 @@ import (
 
 	"github.com/tmc/langchaingo/agents"
 	"github.com/tmc/langchaingo/chains"
+	"github.com/tmc/langchaingo/llms"
 	"github.com/tmc/langchaingo/memory"
 	"github.com/tmc/langchaingo/prompts"
 	"github.com/tmc/langchaingo/schema"
 	"github.com/tmc/langchaingo/tools"
-
-	"github.com/tmc/langchaingo/llms"
 )
 
 // Executor is a langchaingo executor with skills. It is a chains.Chain; one
@@ -194,7 +193,7 @@ func (e *Executor) WithMemory(m schema.Memory) *Executor {
 
 // GetMemory implements chains.Chain. An executor without memory has an empty
 // one: chains.Call would panic on nil (chains/chains.go:36).
-func (e *Executor) GetMemory() schema.Memory { //nolint:ireturn // the interface's method
+func (e *Executor) GetMemory() schema.Memory {
 	if e.Memory == nil {
 		return memory.NewSimple()
 	}

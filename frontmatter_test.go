@@ -451,8 +451,11 @@ func TestHeaderKeys(t *testing.T) {
 		{"license", "description: d\nlicense: MIT", func(s Skill) any { return s.License }, "MIT", ""},
 		{"compatibility", "description: d\ncompatibility:\n  - linux\n  - mac\n# x\n", func(s Skill) any { return s.Compatibility }, "- linux\n  - mac", ""},
 
-		{"metadata", "description: d\nmetadata: {a: {b: [1, \"]\"]}, c: 1.0, d: ~}\nauthor: x", func(s Skill) any { return s.Metadata },
-			map[string]string{"a": "{b: [1, \"]\"]}", "c": "1.0", "d": "~", "author": "x"}, ""},
+		{
+			"metadata", "description: d\nmetadata: {a: {b: [1, \"]\"]}, c: 1.0, d: ~}\nauthor: x", func(s Skill) any { return s.Metadata },
+			map[string]string{"a": "{b: [1, \"]\"]}", "c": "1.0", "d": "~", "author": "x"},
+			"",
+		},
 		{"metadata before an unknown key", "description: d\nmetadata:\n  author: a\nauthor: b", func(s Skill) any { return s.Metadata }, map[string]string{"author": "a"}, ""},
 		{"metadata null", "description: d\nmetadata:", func(s Skill) any { return s.Metadata }, map[string]string(nil), ""},
 		{"metadata list", "description: d\nmetadata: [a]", func(s Skill) any { return s.Metadata }, map[string]string{"metadata": "[a]"}, ""},
@@ -533,8 +536,14 @@ func TestEditDistance(t *testing.T) {
 		a, b string
 		want int
 	}{
-		{"", "", 0}, {"name", "name", 0}, {"name", "nmae", 2}, {"name", "names", 1}, {"name", "ame", 1},
-		{"退款", "退貨", 1}, {"kitten", "sitting", 3}, {"", "abcd", 4},
+		{"", "", 0},
+		{"name", "name", 0},
+		{"name", "neam", 2},
+		{"name", "names", 1},
+		{"name", "ame", 1},
+		{"退款", "退貨", 1},
+		{"kitten", "sitting", 3},
+		{"", "abcd", 4},
 	} {
 		assert.Equal(t, tt.want, editDistance([]rune(tt.a), []rune(tt.b)), "%q %q", tt.a, tt.b)
 		assert.Equal(t, tt.want, editDistance([]rune(tt.b), []rune(tt.a)), "%q %q", tt.b, tt.a)

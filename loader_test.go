@@ -237,8 +237,10 @@ func TestLoadEncoding(t *testing.T) {
 		require.Equal(t, []string{"good", "old"}, skillNames(skills))
 		assert.Equal(t, "caf\uFFFD \uFFFD\uFFFD dash", skills[1].Description)
 		d := requireOne(t, diags, "old")
-		assert.Equal(t, Diagnostic{Skill: "old", Path: "fs:old/SKILL.md", Line: 3,
-			Message: "invalid UTF-8 at byte offset 30 (3 bytes in all), replaced by U+FFFD"}, d)
+		assert.Equal(t, Diagnostic{
+			Skill: "old", Path: "fs:old/SKILL.md", Line: 3,
+			Message: "invalid UTF-8 at byte offset 30 (3 bytes in all), replaced by U+FFFD",
+		}, d)
 	})
 	t.Run("en-03", func(t *testing.T) {
 		skills, diags := mustLoad(t, FS(files{
@@ -534,7 +536,8 @@ func TestLoadSurvivesForeignCode(t *testing.T) {
 	t.Run("every file that was opened is closed", func(t *testing.T) {
 		var open atomic.Int64
 		fsys := faultyFS{MapFS: tree.mapFS(), held: &open, faults: map[string]fileFault{
-			"a/SKILL.md": {stat: fail}, "m/SKILL.md": {read: fail}, "m/x.md": {read: boom}}}
+			"a/SKILL.md": {stat: fail}, "m/SKILL.md": {read: fail}, "m/x.md": {read: boom},
+		}}
 		mustLoad(t, FS(fsys, ""))
 		assert.Zero(t, open.Load())
 	})
@@ -725,7 +728,8 @@ func TestLoadLimits(t *testing.T) {
 		}
 		for name, test := range tests {
 			skills, diags, err := load([]Source{source}, limits{
-				bodyTokens: test.bodyTokens, reinjectTokens: test.reinjectTokens, count: defaultTokens})
+				bodyTokens: test.bodyTokens, reinjectTokens: test.reinjectTokens, count: defaultTokens,
+			})
 			require.NoError(t, err)
 			assert.Equal(t, test.loads, len(skills) == 1, name)
 			assert.Len(t, diags, test.diags, name)
@@ -776,7 +780,8 @@ func TestLoadNames(t *testing.T) {
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			skills, diags := mustLoad(t, FS(files{
-				test.name + "/SKILL.md": plainSkill, "good/SKILL.md": plainSkill}.mapFS(), ""))
+				test.name + "/SKILL.md": plainSkill, "good/SKILL.md": plainSkill,
+			}.mapFS(), ""))
 			want := []string{"good"}
 			if test.loads {
 				want = append(want, test.name)
@@ -795,8 +800,10 @@ func TestLoadNames(t *testing.T) {
 
 func TestLoadKeepsInside(t *testing.T) {
 	t.Run("se-02", func(t *testing.T) {
-		fsys := faultyFS{MapFS: files{"tmp/secret/SKILL.md": plainSkill, "skills/ok/SKILL.md": plainSkill}.mapFS(),
-			faults: map[string]fileFault{"skills": {entry: "/tmp/secret"}}}
+		fsys := faultyFS{
+			MapFS:  files{"tmp/secret/SKILL.md": plainSkill, "skills/ok/SKILL.md": plainSkill}.mapFS(),
+			faults: map[string]fileFault{"skills": {entry: "/tmp/secret"}},
+		}
 		skills, diags := mustLoad(t, FS(directories{fsys}, "skills"))
 		assert.Equal(t, []string{"ok"}, skillNames(skills))
 		assert.Equal(t, Refused, requireOne(t, diags, "/tmp/secret").Severity)

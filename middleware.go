@@ -165,8 +165,10 @@ func build(cfg Config) (*Middleware, error) {
 	if cfg.Strict {
 		for _, d := range mw.diagnostics {
 			if d.Severity == Refused {
-				return nil, &Error{Op: "new", Skill: d.Skill, Path: d.Path, Line: d.Line,
-					Err: fmt.Errorf("%w: %s", ErrRefused, d.Message)}
+				return nil, &Error{
+					Op: "new", Skill: d.Skill, Path: d.Path, Line: d.Line,
+					Err: fmt.Errorf("%w: %s", ErrRefused, d.Message),
+				}
 			}
 		}
 	}
