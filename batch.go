@@ -18,7 +18,9 @@ import (
 type batch struct {
 	key   string // tells the same answer delivered again; empty: a tool call of its own
 	base  int64
-	size  int // numbers reserved for the answer's own calls
+	size  int   // numbers reserved for the answer's own calls
+	hosts int64 // launches of the host up to here hold it too: made before it was delivered again
+	bare  bool  // decoded: its calls are not all known
 	calls []batchCall
 }
 
@@ -28,34 +30,41 @@ type batchCall struct {
 	id      string
 	tool    string
 	sum     [16]byte // of the canonical input
-	target  string   // of a skill call: the loaded, model-invocable, visible skill that it names
+	named   string   // of a skill call: the loaded skill that it names
+	target  string   // named, if it is model-invocable and visible
 	claimed bool     // it is being run
 	done    bool     // it has run
 }
 
 // savedBatch is what a State keeps of a batch: enough to know it again, and to
-// hold later calls of it to its skills.
+// go on with it.
 type savedBatch struct {
-	Key    string         `json:"key"`
-	Base   int64          `json:"base"`
-	Size   int            `json:"size"`
-	Skills []savedSibling `json:"skills,omitempty"`
+	Key   string      `json:"key"`
+	Base  int64       `json:"base"`
+	Size  int         `json:"size"`
+	Hosts int64       `json:"hosts,omitempty"`
+	Calls []savedCall `json:"calls,omitempty"`
 }
 
-// savedSibling is a skill call of a saved batch.
-type savedSibling struct {
+// savedCall is a call of a saved batch.
+type savedCall struct {
 	Seq   int64  `json:"seq"`
-	Skill string `json:"skill"`
+	ID    string `json:"id,omitempty"`
+	Tool  string `json:"tool"`
+	Sum   []byte `json:"sum"`
+	Skill string `json:"skill,omitempty"` // the skill that it may launch
+	Ran   bool   `json:"ran,omitempty"`   // it was delivered
 }
 
 func (b *batch) saved() *savedBatch {
 	if b == nil {
 		return nil
 	}
-	s := &savedBatch{Key: b.key, Base: b.base, Size: b.size}
-	for _, c := range b.calls {
-		if c.target != "" && len(s.Skills) < maxBatchSiblings {
-			s.Skills = append(s.Skills, savedSibling{Seq: c.seq, Skill: c.target})
+	s := &savedBatch{Key: b.key, Base: b.base, Size: b.size, Hosts: b.hosts}
+	for i := range b.calls {
+		c := &b.calls[i]
+		if i < maxBatchCalls {
+			s.Calls = append(s.Calls, savedCall{c.seq, c.id, c.tool, c.sum[:], c.target, c.claimed})
 		}
 	}
 	return s
@@ -65,9 +74,11 @@ func (s *savedBatch) restored() *batch {
 	if s == nil {
 		return nil
 	}
-	b := &batch{key: s.Key, base: s.Base, size: s.Size}
-	for _, sib := range s.Skills {
-		b.calls = append(b.calls, batchCall{seq: sib.Seq, tool: toolSkill, target: sib.Skill, claimed: true, done: true})
+	b := &batch{key: s.Key, base: s.Base, size: s.Size, hosts: s.Hosts, bare: true}
+	for _, saved := range s.Calls {
+		c := batchCall{seq: saved.Seq, id: saved.ID, tool: saved.Tool, named: saved.Skill, target: saved.Skill, claimed: saved.Ran, done: saved.Ran}
+		copy(c.sum[:], saved.Sum)
+		b.calls = append(b.calls, c)
 	}
 	return b
 }
@@ -95,13 +106,17 @@ func batchKey(ais int, calls []batchCall) string {
 }
 
 // open makes calls the State's current batch, or finds that they are it. With
-// fresh, the answer was delivered anew: no call of it is claimed. s.mu is held.
+// fresh, a model answered anew: no call is claimed, and launches of the host's
+// since hold them too. Answers without calls are never the same. s.mu is held.
 func (s *State) open(ais int, calls []batchCall, fresh bool) *batch {
 	key := batchKey(ais, calls)
-	if b := s.batch; b != nil && b.key == key && b.size == len(calls) {
-		if fresh || len(b.calls) < b.size || b.calls[0].seq != b.base+1 {
+	if b := s.batch; b != nil && b.key == key && b.size == len(calls) && !(fresh && b.size == 0) {
+		if fresh || b.bare {
 			extra := slices.DeleteFunc(slices.Clone(b.calls), func(c batchCall) bool { return c.seq <= b.base+int64(b.size) })
-			b.calls = append(number(calls, b.base), extra...)
+			b.calls, b.bare = append(number(calls, b.base), extra...), false
+		}
+		if fresh {
+			b.hosts = s.book.Seq
 		}
 		return b
 	}
@@ -124,12 +139,12 @@ func number(calls []batchCall, base int64) []batchCall {
 // calls of history's last AI message if it is among them, else the State's
 // current batch if it is among those; else it is one more call of either.
 // s.mu is held.
-func (s *State) place(ais int, calls []batchCall, own batchCall) (*batch, batchCall) {
+func (s *State) place(chap chapter, calls []batchCall, own batchCall) (*batch, batchCall) {
 	same := func(c batchCall) bool { return c.id == own.id && c.fits(&own) }
 	if slices.ContainsFunc(calls, same) {
-		s.open(ais, calls, false)
+		s.open(chap.ais, calls, false)
 	}
-	if b := s.batch; b != nil {
+	if b := s.batch; b != nil && b.key != "" {
 		found := -1
 		for i := range b.calls {
 			if same(b.calls[i]) && (found < 0 || b.calls[found].claimed && !b.calls[i].claimed) {
@@ -137,14 +152,19 @@ func (s *State) place(ais int, calls []batchCall, own batchCall) (*batch, batchC
 			}
 		}
 		if found >= 0 {
-			b.calls[found].claimed = true
-			return b, b.calls[found]
+			return b, b.deliver(found)
 		}
 	}
-	if len(calls) > 0 {
-		s.open(ais, calls, false)
+	if chap.ais > 0 {
+		s.open(chap.ais, calls, false)
 	}
 	return s.extra(own, false)
+}
+
+// deliver marks a call as being run.
+func (b *batch) deliver(i int) batchCall {
+	b.calls[i].claimed = true
+	return b.calls[i]
 }
 
 // claim finds the batch's call that a tool wrapper is asked to run: the first
@@ -170,7 +190,7 @@ func (s *State) extra(call batchCall, nested bool) (*batch, batchCall) {
 		s.batch = &batch{base: s.book.Seq}
 	}
 	s.book.Seq++
-	call.seq, call.claimed, call.id = s.book.Seq, true, ""
+	call.seq, call.claimed = s.book.Seq, true
 	s.batch.calls = append(s.batch.calls, call)
 	s.changed()
 	return s.batch, call

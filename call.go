@@ -95,7 +95,7 @@ func (mw *Middleware) pass(
 	var buf [8]hold
 	st.do(func() {
 		b, call := place()
-		c.seq, c.base, t.target = call.seq, b.base, call.target
+		c.seq, c.base, t.named = call.seq, b.base, call.named
 		if c.id == "" {
 			c.id = call.id
 		}
@@ -139,12 +139,12 @@ func (mw *Middleware) pass(
 // s.mu is held.
 func (s *State) exclusiveAt(t *trial) string {
 	for _, h := range t.siblings {
-		if h.skill != t.target {
+		if h.skill != t.named {
 			return h.skill
 		}
 	}
 	for _, h := range t.ledger {
-		if h.live && h.skill != t.target {
+		if h.live && h.skill != t.named {
 			return h.skill
 		}
 	}
@@ -222,7 +222,7 @@ func (mw *Middleware) CallTool(
 	}
 	own := mw.describe(ctx, d.sc.state, call)
 	calls := d.describe(d.chapter.calls)
-	return d.run(call, next, func() (*batch, batchCall) { return d.sc.state.place(d.chapter.ais, calls, own) })
+	return d.run(call, next, func() (*batch, batchCall) { return d.sc.state.place(d.chapter, calls, own) })
 }
 
 // CallTools runs the calls of one model answer like CallTool, at most 8 at
@@ -248,8 +248,7 @@ func (mw *Middleware) CallTools(
 	errs := make([]error, len(calls))
 	each := func(i int) {
 		results[i], errs[i] = d.run(calls[i], next, func() (*batch, batchCall) {
-			b.calls[i].claimed = true
-			return b, b.calls[i]
+			return b, b.deliver(i)
 		})
 	}
 	var first, last []int // in one batch, dismissals apply after launches

@@ -72,8 +72,11 @@ func (c *catalog) describe(call llms.ToolCall, shows func(*frozen) bool) batchCa
 		return bc
 	}
 	in := c.parse(inputOf(call))
-	if f := c.find(in.skill); f != nil && !f.DisableModelInvocation && (shows == nil || shows(f)) {
-		bc.target = f.Name
+	if f := c.find(in.skill); f != nil {
+		bc.named = f.Name
+		if !f.DisableModelInvocation && (shows == nil || shows(f)) {
+			bc.target = f.Name
+		}
 	}
 	return bc
 }

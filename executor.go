@@ -229,11 +229,11 @@ func (e *Executor) Call(
 
 	text := e.inputText(ctx, inputs)
 	o := opener{Kind: byRun, Len: len(text), Hash: digestOf(text)}
-	e.mw.begin(ctx, st, func(loaded func(string) bool) (joined []launch) {
+	e.mw.begin(ctx, st, func(current func(string) *policy) (joined []launch) {
 		if t := &st.book.Turn; t.N > 0 && !t.Answered && t.Opener == o {
 			joined = st.goOn(o)
 		} else {
-			joined = st.begin(o, e.mw.cfg.KeepWindow, loaded)
+			joined = st.begin(o, e.mw.cfg.KeepWindow, current)
 		}
 		r.turn = st.book.Turn.N
 		return joined

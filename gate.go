@@ -153,7 +153,7 @@ func (p *policy) bans(tool string) bool {
 type trial struct {
 	tool, input string
 	skillCall   bool   // the call is of the skill tool
-	target      string // the skill that a skill call names; empty if it cannot be launched
+	named       string // the loaded skill that a skill call names
 	guarded     bool
 	always      bool
 
@@ -204,19 +204,32 @@ func (c *trial) judge() *verdict {
 }
 
 // judgeSkill judges a call of `skill` (8.4): blocked inside a limit, unless
-// listed by its exact name or for a skill that is already in the window. It is
-// judged as if the earlier skill calls of its batch had succeeded (8.6).
+// listed by its exact name or for a skill that is already in the window. It
+// must pass whichever of the batch's earlier skill calls succeed (8.6): policy
+// may yet refuse any of them, and then what it lists or launches does not count.
 func (c *trial) judgeSkill() *verdict {
-	if !c.contested && c.target != "" &&
-		(among(c.ledger, c.target) || among(c.history, c.target) || among(c.siblings, c.target)) {
-		return nil
+	inLedger := !c.contested && c.named != "" && among(c.ledger, c.named)
+	listed := false // a limit of P lists `skill`, and so does every union with it
+	if !inLedger {
+		if v := c.within(c.ledger, c.contested); v != nil {
+			return v
+		}
+		for i := range c.ledger {
+			h := &c.ledger[i]
+			listed = listed || !c.contested && !h.yields && h.limits() && h.lists(toolSkill)
+		}
+		for i := range c.siblings {
+			h := &c.siblings[i]
+			if h.skill == c.named && !c.contested || listed && h.limits() {
+				continue
+			}
+			if v := c.within(c.siblings[i:i+1], true); v != nil {
+				return v
+			}
+		}
 	}
-	ledger := c.ledger
-	if len(c.siblings) > 0 {
-		ledger = slices.Concat(c.ledger, c.siblings)
-	}
-	if v := c.within(ledger, c.contested); v != nil {
-		return v
+	if inLedger || !c.contested && c.named != "" && among(c.history, c.named) {
+		return nil // known from the history alone it passes the history's limit, never the ledger's
 	}
 	return c.within(c.history, false)
 }
@@ -288,17 +301,18 @@ func (c *trial) snapshot() trial {
 	return s
 }
 
-// holds appends the launches of the window up to base, a skill once, in launch
-// order. s.mu is held.
-func (s *State) holds(to []hold, base int64, cat *catalog) []hold {
+// holds appends the launches of the window that hold batch b, a skill once, in
+// launch order: those up to its base, and the host's that came before it was
+// delivered again. s.mu is held.
+func (s *State) holds(to []hold, b *batch, cat *catalog) []hold {
 	t := &s.book.Turn
 	for i := range s.book.Launches {
 		l := &s.book.Launches[i]
-		if !l.Window || l.Seq > base {
+		if !l.Window || l.Seq > b.base && !(l.Host && l.Seq <= b.hosts) {
 			continue
 		}
-		over := s.dismissedBy(l, base)
-		grants := !over && !t.Contested && t.N > 0 && l.Turn == t.N && l.Seq > t.Grants && !l.Inert
+		over := s.dismissedBy(l, b.base)
+		grants := !over && !s.withdrawn(l) && l.Seq <= b.base && !t.Contested && t.N > 0 && l.Turn == t.N && l.Seq > t.Grants && !l.Inert
 		yields := over && l.Turn < t.N && !t.Contested && s.dismissal(l.Skill).Turn == t.N
 		at := slices.IndexFunc(to, func(h hold) bool { return h.skill == l.Skill })
 		if at < 0 {
@@ -318,6 +332,13 @@ func (s *State) dismissedBy(l *launch, base int64) bool {
 	return d != nil && d.covers(l) && d.Covers <= base
 }
 
+// withdrawn reports whether the host dismissed the launch: that ends its grants
+// at once, also for calls under way. s.mu is held.
+func (s *State) withdrawn(l *launch) bool {
+	d := s.dismissal(l.Skill)
+	return d != nil && d.Host && d.covers(l)
+}
+
 // shownBy appends the loaded skills of names that the ledger's window does not
 // hold: the history's witness (8.1).
 func shownBy(to []hold, names []string, ledger []hold, cat *catalog) []hold {
@@ -334,34 +355,46 @@ func shownBy(to []hold, names []string, ledger []hold, cat *catalog) []hold {
 // The ledger's holds are appended to buf. s.mu is held.
 func gather(s *State, b *batch, call *batchCall, names []string, cat *catalog, buf []hold) (w witnesses) {
 	if s != nil {
-		w.ledger = s.holds(buf, b.base, cat)
+		w.ledger = s.holds(buf, b, cat)
 		w.contested = s.book.Turn.Contested
 	}
 	w.history = shownBy(nil, names, w.ledger, cat)
 	skillCall := sameTool(call.tool, toolSkill)
+	counts := func(seq int64, skill string) bool {
+		return skill != "" && seq != call.seq && (!skillCall || seq < call.seq) && !among(w.siblings, skill)
+	}
 	for i := range b.calls {
 		sib := &b.calls[i]
-		if sib.target == "" || sib.seq == call.seq || skillCall && sib.seq > call.seq || among(w.siblings, sib.target) {
+		if !counts(sib.seq, sib.target) {
 			continue
 		}
-		p := trial{tool: toolSkill, skillCall: true, target: sib.target}
+		p := trial{tool: toolSkill, skillCall: true, named: sib.target}
 		p.ledger, p.history, p.contested = w.ledger, w.history, w.contested
-		cur := cat.policy(sib.target)
-		if cur == nil || p.judge() != nil {
-			continue
+		if cur := cat.policy(sib.target); cur != nil && p.judge() == nil {
+			w.siblings = append(w.siblings, hold{skill: sib.target, rec: s.recordedPolicy(sib.target), cur: cur})
 		}
-		h := hold{skill: sib.target, cur: cur}
-		if s != nil {
-			if first := s.first(sib.target); first != nil {
-				h.rec = first.policy
+	}
+	if s != nil { // what launched in this batch holds it under any release
+		for i := range s.book.Launches {
+			l := &s.book.Launches[i]
+			if l.Window && !l.Host && l.Seq > b.base && l.Turn == s.book.Turn.N && counts(l.Seq, l.Skill) {
+				w.siblings = append(w.siblings, hold{skill: l.Skill, rec: s.recordedPolicy(l.Skill), cur: cat.policy(l.Skill)})
 			}
 		}
-		w.siblings = append(w.siblings, h)
-	}
-	if skillCall {
-		w.history = slices.DeleteFunc(w.history, func(h hold) bool { return among(w.siblings, h.skill) })
 	}
 	return w
+}
+
+// recordedPolicy is the list of the skill's first launch in the window, or nil.
+// s.mu is held.
+func (s *State) recordedPolicy(skill string) *policy {
+	if s == nil {
+		return nil
+	}
+	if first := s.first(skill); first != nil {
+		return first.policy
+	}
+	return nil
 }
 
 // among reports whether a skill is among the holds.
@@ -385,8 +418,8 @@ func CheckAllowedTools(history []llms.MessageContent, call llms.ToolCall, skills
 	for i, other := range chap.calls {
 		calls[i] = cat.describe(other, nil)
 	}
-	b, own := new(State).place(chap.ais, calls, cat.describe(call, nil))
-	c := trial{tool: strings.TrimSpace(nameOf(call)), input: inputOf(call), skillCall: isSkillCall(call), target: own.target}
+	b, own := new(State).place(chap, calls, cat.describe(call, nil))
+	c := trial{tool: strings.TrimSpace(nameOf(call)), input: inputOf(call), skillCall: isSkillCall(call), named: own.named}
 	c.witnesses = gather(nil, b, &own, chap.names, cat, nil)
 	v := c.judge()
 	if v == nil {

@@ -109,7 +109,7 @@ func isHuman(m llms.MessageContent) bool { return m.Role == llms.ChatMessageType
 // the current turn.
 type chapter struct {
 	ais   int             // AI messages in the history
-	calls []llms.ToolCall // of the last AI message; none if a user spoke after it
+	calls []llms.ToolCall // of the last AI message
 	names []string        // skills named by launching answers, without repeats
 }
 
@@ -123,8 +123,10 @@ func readChapter(history []llms.MessageContent, reminder func(llms.MessageConten
 		if m.Role == llms.ChatMessageTypeAI && lastAI < 0 {
 			lastAI = i
 		}
-		if isHuman(m) && (reminder == nil || !reminder(m)) {
+		if start == 0 && isHuman(m) && (reminder == nil || !reminder(m)) {
 			start = i + 1
+		}
+		if start > 0 && lastAI >= 0 {
 			break
 		}
 	}
@@ -137,6 +139,9 @@ func readChapter(history []llms.MessageContent, reminder func(llms.MessageConten
 		return c
 	}
 	c.calls = callsOf(history[lastAI])
+	if lastAI < start {
+		return c
+	}
 
 	// An answer may belong to a call that stands before the user's message.
 	from := start

@@ -68,6 +68,7 @@ func (mw *Middleware) launch(ctx context.Context, c *ticket, o launchOrder) (str
 			l.Renewed = last.Renewed || last.Digest != l.Digest
 		}
 		st.enter(l)
+		st.coverLate(&l)
 		st.changed()
 	})
 	if before {
@@ -196,6 +197,16 @@ func (s *State) repoint(l *launch) {
 	}
 }
 
+// coverLate lets a dismissal of the current batch apply after a launch that
+// joins the batch later: in one batch, dismissals apply after launches (SPEC 7).
+// s.mu is held.
+func (s *State) coverLate(l *launch) {
+	d := s.dismissal(l.Skill)
+	if d != nil && !d.Host && !l.Host && s.batch != nil && d.Turn == l.Turn && d.Covers > s.batch.base {
+		d.Covers = max(d.Covers, l.Seq)
+	}
+}
+
 // launched returns the launch that the model's call of that number made in the
 // current turn, or nil. s.mu is held.
 func (s *State) launched(seq int64) *launch {
@@ -317,7 +328,7 @@ func (mw *Middleware) Dismiss(ctx context.Context, name, reason string) error {
 	if recorded := st.recorded(name); recorded != "" {
 		name = recorded
 	}
-	d := dismissal{Skill: name, Reason: cut(clean(reason), maxReason), Time: mw.now()}
+	d := dismissal{Skill: name, Reason: cut(clean(reason), maxReason), Time: mw.now(), Host: true}
 	done := false
 	st.do(func() {
 		last := st.last(name)

@@ -123,25 +123,25 @@ func (mw *Middleware) BeginTurn(ctx context.Context) error {
 	if err != nil {
 		return &Error{Op: "begin turn", Err: err}
 	}
-	mw.begin(ctx, sc.state, func(loaded func(string) bool) []launch {
+	mw.begin(ctx, sc.state, func(current func(string) *policy) []launch {
 		sc.state.book.Turn.Explicit = true
-		return sc.state.begin(opener{Kind: byHost}, mw.cfg.KeepWindow, loaded)
+		return sc.state.begin(opener{Kind: byHost}, mw.cfg.KeepWindow, current)
 	})
 	return nil
 }
 
 // begin begins a turn of st for the host: pending launches are audited, and
 // skills that are gone from this release are logged, once st is unlocked.
-func (mw *Middleware) begin(ctx context.Context, st *State, turn func(loaded func(string) bool) []launch) {
+func (mw *Middleware) begin(ctx context.Context, st *State, turn func(current func(string) *policy) []launch) {
 	var joined []launch
 	var gone []string
 	st.do(func() {
-		joined = turn(func(name string) bool {
-			loaded := mw.catalog.byName[name] != nil
-			if !loaded {
+		joined = turn(func(name string) *policy {
+			p := mw.catalog.policy(name)
+			if p == nil && !slices.Contains(gone, name) {
 				gone = append(gone, name)
 			}
-			return loaded
+			return p
 		})
 	})
 	for _, name := range gone {
@@ -191,23 +191,24 @@ func (mw *Middleware) see(ctx context.Context, p *placement) {
 	var was turn
 	st.do(func() { was = st.book.Turn })
 	stands := r.at(was.Opener)
-	current := was.Opener
-	if stands < 0 || stands != r.current {
-		current = openerAt(st, p.messages, r.current)
+	opens := was.Opener // without any user message the turn goes on under none
+	if r.current >= 0 && (stands < 0 || stands != r.current) {
+		opens = openerAt(st, p.messages, r.current)
 	}
 	begins := r.open && !was.Explicit && (was.N == 0 || was.Answered || stands >= 0 && stands != r.current)
-	mw.begin(ctx, st, func(loaded func(string) bool) []launch {
+	mw.begin(ctx, st, func(current func(string) *policy) []launch {
 		switch {
 		case st.book.Turn.N != was.N:
 			return nil // another call of this State saw the turn first
 		case begins:
-			return st.begin(current, mw.cfg.KeepWindow, loaded)
+			return st.begin(opens, mw.cfg.KeepWindow, current)
 		}
-		return st.goOn(current)
+		return st.goOn(opens)
 	})
-	if current.Kind == byMessage && r.at(current) < 0 {
-		r.sightings = append(r.sightings, sighting{opener: current, at: r.current})
+	if opens.Kind == byMessage && r.current >= 0 && r.at(opens) < 0 {
+		r.sightings = append(r.sightings, sighting{opener: opens, at: r.current})
 	}
+	p.opener = opens
 }
 
 // answered notes a loop's answer: its calls become the batch, or, without any,
@@ -218,11 +219,8 @@ func (p *placement) answered(calls []llms.ToolCall) {
 		described[i] = p.mw.describe(p.ctx, p.st, call)
 	}
 	p.st.do(func() {
-		if len(calls) > 0 {
-			p.st.open(p.reading.ais+1, described, true)
-			return
-		}
-		if t := &p.st.book.Turn; p.reading.current >= 0 && !t.Answered && p.reading.at(t.Opener) >= 0 {
+		p.st.open(p.reading.ais+1, described, true)
+		if t := &p.st.book.Turn; len(calls) == 0 && p.reading.current >= 0 && !t.Answered && p.reading.at(t.Opener) >= 0 {
 			t.Answered = true
 			p.st.changed()
 		}

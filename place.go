@@ -154,9 +154,10 @@ type placement struct {
 	st       *State
 	messages []llms.MessageContent
 	reading  *reading
-	offers   bool // the agent's call, or one that offers tools: listing, decisions
-	target   int  // in a run: the message of its bodies; -1: none
-	pinned   bool // target is the message of the run's first model call
+	opener   opener // of a loop's turn
+	offers   bool   // the agent's call, or one that offers tools: listing, decisions
+	target   int    // in a run: the message of its bodies; -1: none
+	pinned   bool   // target is the message of the run's first model call
 }
 
 // place returns the messages to send: a copy with the listing, the bodies of
@@ -351,8 +352,8 @@ func (p *placement) standing(a anchor) (at int, stands bool) {
 	if at = p.reading.at(a.At); at >= 0 {
 		return at, true
 	}
-	if a.At == (opener{}) && p.reading.current < 0 {
-		return p.reading.last, true
+	if p.reading.current < 0 && (a.At == p.opener || a.At == opener{}) {
+		return p.reading.last, p.offers
 	}
 	return orElse(p.reading.current, p.reading.last), false
 }

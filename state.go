@@ -25,19 +25,19 @@ import (
 const (
 	stateFormat = 1
 
-	maxStateBytes    = 1 << 20   // the whole JSON
-	maxWindowBytes   = 384 << 10 // estimated JSON of the window's launches; a launch beyond is denied
-	maxArgsLaunch    = 16 << 10
-	maxArgsWindow    = 64 << 10
-	maxArgsKept      = 1 << 10 // a launch's arguments after its window
-	maxShellState    = 256 << 10
-	maxReason        = 500
-	maxLaunchesTurn  = 64
-	maxSecrets       = 4
-	maxIdentifier    = 128 // a tool call's id, a tool's name
-	maxKeptRecords   = 256 // launches outside the window; dismissals likewise
-	maxBatchSiblings = 256
-	maxNumber        = 1 << 53 // of turns, sequences and revisions: far from any overflow
+	maxStateBytes   = 1 << 20   // the whole JSON
+	maxWindowBytes  = 384 << 10 // estimated JSON of the window's launches; a launch beyond is denied
+	maxArgsLaunch   = 16 << 10
+	maxArgsWindow   = 64 << 10
+	maxArgsKept     = 1 << 10 // a launch's arguments after its window
+	maxShellState   = 256 << 10
+	maxReason       = 500
+	maxLaunchesTurn = 64
+	maxSecrets      = 4
+	maxIdentifier   = 128     // a tool call's id, a tool's name
+	maxKeptRecords  = 256     // launches outside the window; dismissals likewise
+	maxBatchCalls   = 256     // saved
+	maxNumber       = 1 << 53 // of turns, sequences and revisions: far from any overflow
 )
 
 // rawField is a top-level field of a newer release: kept and written back.
@@ -113,6 +113,9 @@ type launch struct {
 // restricts reports whether the launch holds tool calls to anything.
 func (l *launch) restricts() bool { return l.Limits || len(l.Banned) > 0 }
 
+// restricts reports whether the lists hold tool calls to anything; none do not.
+func (p *policy) restricts() bool { return p != nil && (p.limits || len(p.ban) > 0) }
+
 // compile prepares the recorded lists for the gate.
 func (l *launch) compile() {
 	p := newPolicy(l.Allowed, l.Banned, l.Limits)
@@ -125,7 +128,8 @@ type dismissal struct {
 	Reason string    `json:"reason,omitempty"`
 	Turn   int       `json:"turn"`
 	Time   time.Time `json:"time"`
-	Covers int64     `json:"covers"` // the last sequence number it covers
+	Covers int64     `json:"covers"`         // the last sequence number it covers
+	Host   bool      `json:"host,omitempty"` // by Dismiss
 }
 
 // anchorKind tells how the text at an anchor reads.
@@ -408,7 +412,7 @@ func (b *book) size() int {
 	for _, d := range b.Dismissals {
 		n += 200 + len(d.Skill) + 2*len(d.Reason)
 	}
-	return n + 400*len(b.Anchors) + maxBatchSiblings*100
+	return n + 400*len(b.Anchors) + maxBatchCalls*(2*maxIdentifier+100)
 }
 
 // bound keeps shell output, and the whole JSON, within their bounds: the oldest
@@ -449,8 +453,9 @@ func (s *State) bound() {
 
 // prune keeps a State small (SPEC 9): outside the window it keeps the last
 // launch of a skill that is neither dismissed nor gone, and what an anchor
-// needs. loaded tells which skills still exist; nil: all. s.mu is held.
-func (s *State) prune(loaded func(string) bool) {
+// needs. current gives the lists of skills that still exist; nil: all do. s.mu is
+// held.
+func (s *State) prune(current func(string) *policy) {
 	b := &s.book
 	kept := 0
 	for i := len(b.Launches) - 1; i >= 0; i-- {
@@ -460,7 +465,7 @@ func (s *State) prune(loaded func(string) bool) {
 		}
 		l.retire()
 		anchored := slices.ContainsFunc(b.Anchors, func(a anchor) bool { return a.of(l) })
-		if s.active(l) && (loaded == nil || loaded(l.Skill)) || anchored && !s.dismissed(l) {
+		if s.active(l) && (current == nil || current(l.Skill) != nil) || anchored && !s.dismissed(l) {
 			if kept++; kept <= maxKeptRecords {
 				continue
 			}
@@ -482,7 +487,9 @@ func (s *State) dismiss(d dismissal) {
 	b.Dismissals = append(slices.DeleteFunc(b.Dismissals, func(o dismissal) bool { return o.Skill == d.Skill }), d)
 	slices.SortFunc(b.Dismissals, compareDismissals)
 	b.Anchors = slices.DeleteFunc(b.Anchors, func(a anchor) bool { return a.Skill == d.Skill })
-	b.Pending = slices.DeleteFunc(b.Pending, func(l launch) bool { return l.Skill == d.Skill })
+	if d.Host {
+		b.Pending = slices.DeleteFunc(b.Pending, func(l launch) bool { return l.Skill == d.Skill })
+	}
 	s.prune(nil)
 	s.changed()
 }

@@ -47,9 +47,9 @@ func digestOf(text string) string {
 
 // begin starts the next turn (SPEC 10.1), closing the window: launches leave
 // it, and with keep, restricted ones that are not dismissed stay as limits
-// (8.8). loaded tells which skills still exist. It returns what join does.
-// s.mu is held.
-func (s *State) begin(o opener, keep bool, loaded func(string) bool) []launch {
+// (8.8). current gives the lists of skills that still exist. It returns what
+// join does. s.mu is held.
+func (s *State) begin(o opener, keep bool, current func(string) *policy) []launch {
 	t := &s.book.Turn
 	t.N++
 	t.Opener, t.ByHost = o, o.Kind == byHost
@@ -58,14 +58,14 @@ func (s *State) begin(o opener, keep bool, loaded func(string) bool) []launch {
 	s.batch = nil
 	for i := range s.book.Launches {
 		l := &s.book.Launches[i]
-		l.Window = l.Window && keep && l.restricts() && !s.dismissed(l)
+		l.Window = l.Window && keep && !s.dismissed(l) && (l.restricts() || current(l.Skill).restricts())
 	}
 	joined := s.join()
 	s.book.Anchors = slices.DeleteFunc(s.book.Anchors, func(a anchor) bool {
 		last := s.last(a.Skill)
 		return a.Kind == anchorAbsent || last == nil || !a.of(last)
 	})
-	s.prune(loaded)
+	s.prune(current)
 	s.changed()
 	return joined
 }
