@@ -152,7 +152,7 @@ func (s *State) place(chap chapter, calls []batchCall, own batchCall) (*batch, b
 			}
 		}
 		if found >= 0 {
-			return b, b.deliver(found)
+			return b, s.deliver(b, found)
 		}
 	}
 	if chap.ais > 0 {
@@ -161,9 +161,12 @@ func (s *State) place(chap chapter, calls []batchCall, own batchCall) (*batch, b
 	return s.extra(own, false)
 }
 
-// deliver marks a call as being run.
-func (b *batch) deliver(i int) batchCall {
-	b.calls[i].claimed = true
+// deliver notes that a call of the batch is being run. s.mu is held.
+func (s *State) deliver(b *batch, i int) batchCall {
+	if !b.calls[i].claimed {
+		b.calls[i].claimed = true
+		s.changed()
+	}
 	return b.calls[i]
 }
 
@@ -175,8 +178,7 @@ func (s *State) claim(call batchCall, nested bool) (*batch, batchCall) {
 	if b := s.batch; b != nil && !nested {
 		for i := range b.calls {
 			if c := &b.calls[i]; !c.claimed && c.fits(&call) {
-				c.claimed = true
-				return b, *c
+				return b, s.deliver(b, i)
 			}
 		}
 	}

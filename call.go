@@ -248,7 +248,7 @@ func (mw *Middleware) CallTools(
 	errs := make([]error, len(calls))
 	each := func(i int) {
 		results[i], errs[i] = d.run(calls[i], next, func() (*batch, batchCall) {
-			return b, b.deliver(i)
+			return b, d.sc.state.deliver(b, i)
 		})
 	}
 	var first, last []int // in one batch, dismissals apply after launches

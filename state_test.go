@@ -408,7 +408,7 @@ func TestRevision(t *testing.T) {
 		{"the first model call", true, ask(llms.WithTools(userTools))},
 		{"a launch", true, call(batch, launch)},
 		{"the same call again", false, call(batch, launch)},
-		{"another call of the batch", false, call(batch, callsOf(batch[1])[1])},
+		{"another call of the batch", true, call(batch, callsOf(batch[1])[1])},
 		{"a batch in which a call is refused", true, call(answering("hello", denied), denied)},
 		{"the same refused call", false, call(answering("hello", denied), denied)},
 		{"Invoke", true, func() error { return b.Invoke(ctx, "policy", "") }},
