@@ -18,9 +18,8 @@ import (
 type batch struct {
 	key   string // tells the same answer delivered again; empty: a tool call of its own
 	base  int64
-	size  int   // numbers reserved for the answer's own calls
-	hosts int64 // launches of the host up to here hold it too: made before it was delivered again
-	bare  bool  // decoded: its calls are not all known
+	size  int  // numbers reserved for the answer's own calls
+	bare  bool // decoded: its calls are not all known
 	calls []batchCall
 }
 
@@ -32,8 +31,9 @@ type batchCall struct {
 	sum     [16]byte // of the canonical input
 	named   string   // of a skill call: the loaded skill that it names
 	target  string   // named, if it is model-invocable and visible
-	claimed bool     // it is being run
+	claimed bool     // it was delivered: a tool wrapper or the host runs it
 	done    bool     // it has run
+	refused bool     // the gate refused it, and that was audited
 }
 
 // savedBatch is what a State keeps of a batch: enough to know it again, and to
@@ -42,7 +42,6 @@ type savedBatch struct {
 	Key   string      `json:"key"`
 	Base  int64       `json:"base"`
 	Size  int         `json:"size"`
-	Hosts int64       `json:"hosts,omitempty"`
 	Calls []savedCall `json:"calls,omitempty"`
 }
 
@@ -54,17 +53,18 @@ type savedCall struct {
 	Sum   []byte `json:"sum"`
 	Skill string `json:"skill,omitempty"` // the skill that it may launch
 	Ran   bool   `json:"ran,omitempty"`   // it was delivered
+	No    bool   `json:"no,omitempty"`    // it was refused
 }
 
 func (b *batch) saved() *savedBatch {
 	if b == nil {
 		return nil
 	}
-	s := &savedBatch{Key: b.key, Base: b.base, Size: b.size, Hosts: b.hosts}
+	s := &savedBatch{Key: b.key, Base: b.base, Size: b.size}
 	for i := range b.calls {
 		c := &b.calls[i]
 		if i < maxBatchCalls {
-			s.Calls = append(s.Calls, savedCall{c.seq, c.id, c.tool, c.sum[:], c.target, c.claimed})
+			s.Calls = append(s.Calls, savedCall{c.seq, c.id, c.tool, c.sum[:], c.target, c.claimed, c.refused})
 		}
 	}
 	return s
@@ -74,9 +74,9 @@ func (s *savedBatch) restored() *batch {
 	if s == nil {
 		return nil
 	}
-	b := &batch{key: s.Key, base: s.Base, size: s.Size, hosts: s.Hosts, bare: true}
+	b := &batch{key: s.Key, base: s.Base, size: s.Size, bare: true}
 	for _, saved := range s.Calls {
-		c := batchCall{seq: saved.Seq, id: saved.ID, tool: saved.Tool, named: saved.Skill, target: saved.Skill, claimed: saved.Ran, done: saved.Ran}
+		c := batchCall{seq: saved.Seq, id: saved.ID, tool: saved.Tool, named: saved.Skill, target: saved.Skill, claimed: saved.Ran, done: saved.Ran, refused: saved.No}
 		copy(c.sum[:], saved.Sum)
 		b.calls = append(b.calls, c)
 	}
@@ -94,6 +94,13 @@ func (c *batchCall) fits(other *batchCall) bool {
 	return c.sum == other.sum && sameTool(c.tool, other.tool)
 }
 
+// same reports whether o is the same call: id, name and input.
+func (c batchCall) same(o batchCall) bool { return c.id == o.id && c.fits(&o) }
+
+// waiting reports whether o, of a batch, is the same call and not delivered yet;
+// only an id tells that for sure.
+func (c batchCall) waiting(o batchCall) bool { return c.id != "" && !o.claimed && c.same(o) }
+
 // batchKey is the number of AI messages, the answer included, and a hash of
 // the answer's calls.
 func batchKey(ais int, calls []batchCall) string {
@@ -106,17 +113,16 @@ func batchKey(ais int, calls []batchCall) string {
 }
 
 // open makes calls the State's current batch, or finds that they are it. With
-// fresh, a model answered anew: no call is claimed, and launches of the host's
-// since hold them too. Answers without calls are never the same. s.mu is held.
+// fresh, a model answered: no call is claimed, and where the host launched or
+// dismissed something since, or no calls tell answers apart, it is another
+// answer. s.mu is held.
 func (s *State) open(ais int, calls []batchCall, fresh bool) *batch {
 	key := batchKey(ais, calls)
-	if b := s.batch; b != nil && b.key == key && b.size == len(calls) && !(fresh && b.size == 0) {
+	same := s.batch != nil && s.batch.key == key && s.batch.size == len(calls)
+	if b := s.batch; same && !(fresh && (b.size == 0 || b.end() < s.book.Seq)) {
 		if fresh || b.bare {
 			extra := slices.DeleteFunc(slices.Clone(b.calls), func(c batchCall) bool { return c.seq <= b.base+int64(b.size) })
 			b.calls, b.bare = append(number(calls, b.base), extra...), false
-		}
-		if fresh {
-			b.hosts = s.book.Seq
 		}
 		return b
 	}
@@ -140,14 +146,16 @@ func number(calls []batchCall, base int64) []batchCall {
 // current batch if it is among those; else it is one more call of either.
 // s.mu is held.
 func (s *State) place(chap chapter, calls []batchCall, own batchCall) (*batch, batchCall) {
-	same := func(c batchCall) bool { return c.id == own.id && c.fits(&own) }
-	if slices.ContainsFunc(calls, same) {
+	// An answer that the State holds stays one batch, however the host spreads
+	// it over messages.
+	held := s.batch != nil && slices.ContainsFunc(s.batch.calls, own.waiting)
+	if !held && slices.ContainsFunc(calls, own.same) {
 		s.open(chap.ais, calls, false)
 	}
 	if b := s.batch; b != nil && b.key != "" {
 		found := -1
 		for i := range b.calls {
-			if same(b.calls[i]) && (found < 0 || b.calls[found].claimed && !b.calls[i].claimed) {
+			if own.same(b.calls[i]) && (found < 0 || b.calls[found].claimed && !b.calls[i].claimed) {
 				found = i
 			}
 		}
@@ -196,6 +204,35 @@ func (s *State) extra(call batchCall, nested bool) (*batch, batchCall) {
 	s.batch.calls = append(s.batch.calls, call)
 	s.changed()
 	return s.batch, call
+}
+
+// end is the last sequence number of the batch's calls.
+func (b *batch) end() int64 {
+	end := b.base + int64(b.size)
+	if n := len(b.calls); n > 0 {
+		end = max(end, b.calls[n-1].seq)
+	}
+	return end
+}
+
+// refuse notes that the gate refused the call of that number, and reports
+// whether that is news.
+func (s *State) refuse(seq int64) (news bool) {
+	news = true
+	s.do(func() {
+		if s.batch == nil {
+			return
+		}
+		for i := range s.batch.calls {
+			if c := &s.batch.calls[i]; c.seq == seq {
+				news, c.refused = !c.refused, true
+				if news {
+					s.changed()
+				}
+			}
+		}
+	})
+	return news
 }
 
 // finish notes that the batch's call of that number has run.

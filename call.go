@@ -76,7 +76,7 @@ func (s *State) showed(l *launch) (seen bool) {
 
 // describe makes a batch call as this conversation sees it.
 func (mw *Middleware) describe(ctx context.Context, st *State, call llms.ToolCall) batchCall {
-	return mw.catalog.describe(call, func(f *frozen) bool { return mw.shows(ctx, st, f) })
+	return mw.catalog.describe(call, func(f *frozen) bool { return mw.showsHere(ctx, st, f) })
 }
 
 // pass leads a call through the gate and, if it may run, runs it. place finds
@@ -108,6 +108,11 @@ func (mw *Middleware) pass(
 	if run == nil && t.skillCall {
 		if l, ok := st.redelivered(c.seq); ok {
 			if f := mw.catalog.byName[l.Skill]; f != nil {
+				if l.unsaved {
+					if err := mw.save(ctx, st, &l); err != nil {
+						return "", err
+					}
+				}
 				return mw.answer(st, f, &l), nil
 			}
 		}
@@ -168,7 +173,7 @@ func (mw *Middleware) enclose(sc scope, t *trial) *frame {
 		},
 		shows: func(ctx context.Context, name string) bool {
 			f := mw.catalog.byName[name]
-			return f == nil || mw.shows(ctx, sc.state, f)
+			return f == nil || mw.showsHere(ctx, sc.state, f)
 		},
 	}
 }
@@ -182,9 +187,11 @@ func (mw *Middleware) blocked(ctx context.Context, c *ticket, v *verdict) string
 			}
 		}
 	}
-	mw.audit(ctx, c.state, Event{
-		Type: EventBlocked, Skills: v.skills, Tool: c.tool, ToolCallID: c.id, Detail: v.reason,
-	})
+	if c.state.refuse(c.seq) {
+		mw.audit(ctx, c.state, Event{
+			Type: EventBlocked, Skills: v.skills, Tool: c.tool, ToolCallID: c.id, Detail: v.reason,
+		})
+	}
 	b := &Block{Tool: c.tool, CallID: c.id, Reason: v.reason, Skills: v.skills, Allowed: v.allowed, texts: mw.texts}
 	return b.String()
 }
@@ -240,16 +247,10 @@ func (mw *Middleware) CallTools(
 		}
 		return results, err
 	}
-	var b *batch
-	if !d.sc.nested() {
-		described := d.describe(calls)
-		d.sc.state.do(func() { b = d.sc.state.open(d.chapter.ais, described, false) })
-	}
+	b, at := d.open(d.describe(calls))
 	errs := make([]error, len(calls))
 	each := func(i int) {
-		results[i], errs[i] = d.run(calls[i], next, func() (*batch, batchCall) {
-			return b, d.sc.state.deliver(b, i)
-		})
+		results[i], errs[i] = d.run(calls[i], next, func() (*batch, batchCall) { return b, d.sc.state.deliver(b, at[i]) })
 	}
 	var first, last []int // in one batch, dismissals apply after launches
 	for i, call := range calls {
@@ -290,6 +291,59 @@ func (d *dispatcher) describe(calls []llms.ToolCall) []batchCall {
 		described[i] = d.mw.describe(d.ctx, d.sc.state, call)
 	}
 	return described
+}
+
+// open opens the batch of CallTools before any call runs, and returns where in
+// it each of calls stands. The batch is the State's, if it waits for all of
+// them; else the last AI message's, if it holds them all, so that it does not
+// matter how the host divides an answer; else calls themselves.
+func (d *dispatcher) open(calls []batchCall) (b *batch, at []int) {
+	st := d.sc.state
+	if d.sc.nested() {
+		return nil, nil // each is one more call of the parent's batch
+	}
+	siblings := calls
+	if all := d.describe(d.chapter.calls); len(all) > len(calls) && holdsAll(all, calls) {
+		siblings = all
+	}
+	st.do(func() {
+		b = st.batch
+		if b == nil || !waitsForAll(b.calls, calls) {
+			b = st.open(d.chapter.ais, siblings, false)
+		}
+		for i := range calls { // of equal calls the next one
+			n := 0
+			for n = range b.calls {
+				if calls[i].same(b.calls[n]) && !slices.Contains(at, n) {
+					break
+				}
+			}
+			at = append(at, n)
+		}
+	})
+	return b, at
+}
+
+// holdsAll reports whether each of calls is among all, to the letter of its name.
+func holdsAll(all, calls []batchCall) bool {
+	for i := range calls {
+		exact := func(o batchCall) bool { return o.tool == calls[i].tool && calls[i].same(o) }
+		if !slices.ContainsFunc(all, exact) {
+			return false
+		}
+	}
+	return true
+}
+
+// waitsForAll reports whether each of calls has an id and is among all, not yet
+// delivered.
+func waitsForAll(all, calls []batchCall) bool {
+	for i := range calls {
+		if !slices.ContainsFunc(all, calls[i].waiting) {
+			return false
+		}
+	}
+	return true
 }
 
 func (d *dispatcher) run(

@@ -39,6 +39,10 @@ var (
 	// ErrAgent is returned by WrapExecutor and WrapAgent for an agent that
 	// cannot be rewrapped.
 	ErrAgent = errors.New("the agent cannot be rewrapped")
+	// ErrLostCalls is returned by a model call whose model called a tool, when
+	// the provider client returned no call: langchaingo's Bedrock client drops
+	// them while streaming.
+	ErrLostCalls = errors.New("the provider client lost the model's tool calls: call it without a streaming function")
 	// ErrState is returned when a State cannot be decoded.
 	ErrState = errors.New("invalid State")
 )

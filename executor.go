@@ -96,6 +96,10 @@ func (mw *Middleware) rewrap(agent agents.Agent, custom bool) (*planner, error) 
 	p := &planner{mw: mw, tools: gated, schemas: schemasOf(gated)}
 	switch a := agent.(type) {
 	case *agents.OpenAIFunctionsAgent:
+		if c := clientOf(a.LLM); c.toolless {
+			return nil, fmt.Errorf("%w: langchaingo's %s client sends no tools to its model; "+
+				"use agents.NewOneShotAgent or agents.NewConversationalAgent", ErrAgent, c.name)
+		}
 		inner := *a
 		inner.LLM, inner.Tools = mw.WrapModel(a.LLM), gated
 		p.inner, p.kind, p.merges = &inner, offersNative, true

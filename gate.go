@@ -109,9 +109,14 @@ func (h *hold) allowed() []string {
 	if h.narrowed() {
 		p = h.cur
 	}
-	texts := make([]string, len(p.allow))
-	for i, e := range p.allow {
-		texts[i] = e.String()
+	var texts []string
+	for i := range p.allow {
+		e := &p.allow[i]
+		agreed := h.cur == nil || !h.cur.limits || e.exact() && h.cur.allows(&trial{tool: e.name()}) ||
+			slices.ContainsFunc(h.cur.allow, func(o entry) bool { return o.String() == e.String() })
+		if agreed {
+			texts = append(texts, e.String())
+		}
 	}
 	return texts
 }
@@ -302,17 +307,16 @@ func (c *trial) snapshot() trial {
 }
 
 // holds appends the launches of the window that hold batch b, a skill once, in
-// launch order: those up to its base, and the host's that came before it was
-// delivered again. s.mu is held.
+// launch order: those up to its base. s.mu is held.
 func (s *State) holds(to []hold, b *batch, cat *catalog) []hold {
 	t := &s.book.Turn
 	for i := range s.book.Launches {
 		l := &s.book.Launches[i]
-		if !l.Window || l.Seq > b.base && !(l.Host && l.Seq <= b.hosts) {
+		if !l.Window || l.Seq > b.base {
 			continue
 		}
 		over := s.dismissedBy(l, b.base)
-		grants := !over && !s.withdrawn(l) && l.Seq <= b.base && !t.Contested && t.N > 0 && l.Turn == t.N && l.Seq > t.Grants && !l.Inert
+		grants := !over && !s.withdrawn(l) && !t.Contested && t.N > 0 && l.Turn == t.N && l.Seq > t.Grants && !l.Inert
 		yields := over && l.Turn < t.N && !t.Contested && s.dismissal(l.Skill).Turn == t.N
 		at := slices.IndexFunc(to, func(h hold) bool { return h.skill == l.Skill })
 		if at < 0 {

@@ -2,6 +2,7 @@ package skillbay
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 )
 
@@ -24,7 +25,7 @@ func (c *catalog) parse(input string) toolInput {
 
 func (c *catalog) parseDepth(input string, depth int) toolInput {
 	text := trimFences(strings.TrimSpace(input))
-	if !strings.HasPrefix(text, "{") && !strings.HasPrefix(text, `"`) {
+	if !strings.HasPrefix(text, "{") && !strings.HasPrefix(text, `"`) && !strings.HasPrefix(text, "[") {
 		return c.parseText(text)
 	}
 	var value any
@@ -81,11 +82,10 @@ func jsonText(value any) string {
 	return string(data)
 }
 
-// number64 reads a whole number, also one in quotes; 0 for anything else.
+// number64 reads a number, also one in quotes; 0 for anything else.
 func number64(value any) int {
-	text := json.Number(strings.TrimSpace(jsonText(value)))
-	n, err := text.Int64()
-	if value == nil || err != nil || n < 0 || n > 1<<40 {
+	n, err := strconv.ParseFloat(strings.TrimSpace(jsonText(value)), 64)
+	if value == nil || err != nil || !(n >= 0 && n <= 1<<40) {
 		return 0
 	}
 	return int(n)

@@ -80,10 +80,25 @@ func (mw *Middleware) launch(ctx context.Context, c *ticket, o launchOrder) (str
 	if !l.Unaudited {
 		mw.auditLaunch(ctx, st, &l)
 	}
-	if err := mw.onChange(ctx, st); err != nil {
-		return "", &Error{Op: "launch", Skill: f.Name, Err: err}
+	if err := mw.save(ctx, st, &l); err != nil {
+		return "", err
 	}
 	return obs, nil
+}
+
+// save lets the host save the State after a launch. Where that fails, the same
+// call delivered again tries once more.
+func (mw *Middleware) save(ctx context.Context, st *State, l *launch) error {
+	err := mw.onChange(ctx, st)
+	st.do(func() {
+		if recorded := st.launched(l.Seq); recorded != nil {
+			recorded.unsaved = err != nil
+		}
+	})
+	if err != nil {
+		return &Error{Op: "launch", Skill: l.Skill, Err: err}
+	}
+	return nil
 }
 
 func (mw *Middleware) auditLaunch(ctx context.Context, st *State, l *launch) {
@@ -260,7 +275,7 @@ func (mw *Middleware) Invoke(ctx context.Context, name, args string) error {
 	switch {
 	case f == nil:
 		return fail(ErrUnknownSkill)
-	case c.within && !mw.shows(ctx, st, f), !c.within && !mw.visible(ctx, f):
+	case c.within && !mw.showsHere(ctx, st, f), !c.within && !mw.visible(ctx, f):
 		return deny("hidden", ErrUnknownSkill)
 	case !f.UserInvocable:
 		return deny("user-invocable", ErrNotUserInvocable)
@@ -334,6 +349,7 @@ func (mw *Middleware) Dismiss(ctx context.Context, name, reason string) error {
 		last := st.last(name)
 		waiting := slices.ContainsFunc(st.book.Pending, func(l launch) bool { return l.Skill == name })
 		if done = waiting || last != nil && st.active(last); done {
+			st.book.Seq++ // an event of its own: a batch from before is not taken for a later one
 			d.Turn, d.Covers = st.book.Turn.N, st.book.Seq
 			st.dismiss(d)
 		}

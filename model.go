@@ -3,6 +3,7 @@ package skillbay
 import (
 	"context"
 	"slices"
+	"sync"
 
 	"github.com/tmc/langchaingo/llms"
 )
@@ -19,13 +20,15 @@ func (mw *Middleware) WrapModel(inner llms.Model) llms.Model {
 	if m, ok := inner.(*model); ok && m.mw == mw {
 		return inner
 	}
-	return &model{mw: mw, inner: inner}
+	return &model{mw: mw, inner: inner, client: clientOf(inner)}
 }
 
 // model is a wrapped llms.Model.
 type model struct {
-	mw    *Middleware
-	inner llms.Model
+	mw       *Middleware
+	inner    llms.Model
+	client   client
+	toolless sync.Once // the log line about a client that sends no tools
 }
 
 var _ llms.ReasoningModel = (*model)(nil)
@@ -57,6 +60,13 @@ func (m *model) GenerateContent(
 	if err != nil {
 		return nil, &Error{Op: "generate", Err: err}
 	}
+	p.client = m.client
+	if m.client.toolless && offersTools(&o) {
+		m.toolless.Do(func() {
+			m.mw.log.Warn("skillbay: langchaingo's client sends no tools to its model, and skills need them: "+
+				"use a ReAct agent", "client", m.client.name)
+		})
+	}
 	inside := sc
 	inside.handled = m.mw
 	schemas := m.mw.schemas
@@ -67,6 +77,9 @@ func (m *model) GenerateContent(
 	resp, err := m.inner.GenerateContent(inside.in(ctx), p.place(), rewritten...)
 	if err != nil {
 		return resp, err
+	}
+	if p.offers && lostCalls(resp) {
+		return nil, &Error{Op: "generate", Err: ErrLostCalls}
 	}
 	if sc.plan != nil {
 		if sc.plan.agent.merges && o.N <= 1 && o.CandidateCount <= 1 {

@@ -158,6 +158,7 @@ type placement struct {
 	offers   bool   // the agent's call, or one that offers tools: listing, decisions
 	target   int    // in a run: the message of its bodies; -1: none
 	pinned   bool   // target is the message of the run's first model call
+	client   client // that the messages go to
 }
 
 // place returns the messages to send: a copy with the listing, the bodies of
@@ -514,7 +515,7 @@ func (p *placement) write(heads map[int][]string, released map[[2]int]string) []
 		out[at] = headed(out[at], block(texts))
 	}
 	if p.reading.crooked {
-		return straighten(out)
+		return straighten(out, p.client.textFirst)
 	}
 	return out
 }

@@ -306,7 +306,7 @@ type story struct {
 // conversation is one State and its reference, with the host's history.
 type conversation struct {
 	*story
-	ctx      context.Context
+	ctx      context.Context //nolint:containedctx // the story's, not a call's
 	world    [2]*deployed
 	release  int
 	state    *skillbay.State

@@ -107,7 +107,8 @@ type launch struct {
 	Unaudited bool      `json:"unaudited,omitempty"` // of a pending launch: audited when it joins
 	Inert     bool      `json:"inert,omitempty"`     // of a fork's pending launch: it grants nothing
 
-	policy *policy // compiled lists; set by enter and by decoding
+	policy  *policy // compiled lists; set by enter and by decoding
+	unsaved bool    // OnChange failed for it
 }
 
 // restricts reports whether the launch holds tool calls to anything.

@@ -65,6 +65,8 @@ type Texts struct {
 	FileUnreadable string `has:"path"`
 	// FilePage ends a page of a file that has more.
 	FilePage string `has:"path,from,to,size"`
+	// FileEnd answers skill_file for an offset at or after a file's end.
+	FileEnd string `has:"path,size"`
 
 	// NotListed answers a call that a limit does not contain.
 	NotListed string `has:"tool,skills,allowed"`
@@ -129,6 +131,7 @@ var English = &Texts{
 	UnknownFile:    "Skill {skill} has no file \"{path}\". Closest names: {files}.",
 	FileBinary:     "File {path} is binary ({size} bytes) and cannot be shown as text.",
 	FileUnreadable: "File {path} is over the size limit and cannot be read here.",
+	FileEnd:        "[{path} ends at byte {size}; there is nothing more]",
 	FilePage:       "[{path}: bytes {from} to {to} of {size}; more with \"offset\": {to}]",
 
 	NotListed: "Tool {tool} was not run: the launched skill {skills} allows only: {allowed}. " +
@@ -195,6 +198,7 @@ var Chinese = &Texts{
 	UnknownFile:    "技能 {skill} 没有文件 \"{path}\"。相近的名称：{files}。",
 	FileBinary:     "文件 {path} 是二进制（{size} 字节），不能以文本显示。",
 	FileUnreadable: "文件 {path} 超过大小限制，不能在此读取。",
+	FileEnd:        "[{path} 到第 {size} 字节为止，没有更多内容]",
 	FilePage:       "[{path}：第 {from} 至 {to} 字节，共 {size}；后续用 \"offset\": {to}]",
 
 	NotListed:      "工具 {tool} 未运行：已启动的技能 {skills} 只允许：{allowed}。请用这些完成请求。",

@@ -190,7 +190,7 @@ func (mw *Middleware) runSkill(ctx context.Context, c *ticket) (string, error) {
 		return fill(t.BadInput, "problem", problem, "form", `{"skill": "name", "args": "text"}`), nil
 	}
 	f := mw.catalog.find(in.skill)
-	hidden := f != nil && !(mw.shows(ctx, st, f) && c.frames.show(ctx, f.Name))
+	hidden := f != nil && !mw.shows(ctx, st, f)
 	if f == nil || hidden {
 		if hidden {
 			mw.denied(ctx, c, f, in.args, "hidden")
@@ -355,7 +355,11 @@ func filePage(t *Texts, path, content string, offset, limit int) string {
 		to += size
 	}
 	page := content[from:to]
-	if from == 0 && to == len(content) {
+	switch {
+	case to < len(content):
+	case from == to && to > 0:
+		return fill(t.FileEnd, "path", path, "size", strconv.Itoa(len(content)))
+	default:
 		return page
 	}
 	return page + "\n" + fill(t.FilePage, "path", path, "from", strconv.Itoa(from), "to", strconv.Itoa(to),
@@ -367,7 +371,7 @@ func filePage(t *Texts, path, content string, offset, limit int) string {
 func (s *State) activeBy(skill string, base int64) (active bool) {
 	s.do(func() {
 		for i := range s.book.Launches {
-			if l := &s.book.Launches[i]; l.Skill == skill && l.Seq <= base && !s.dismissed(l) {
+			if l := &s.book.Launches[i]; l.Skill == skill && l.Seq <= base && !s.dismissedBy(l, base) && !s.withdrawn(l) {
 				active = true
 			}
 		}

@@ -80,6 +80,11 @@ func (s *State) goOn(o opener) []launch {
 		if !t.ByHost {
 			t.Grants = s.book.Seq
 		}
+		for i := range s.book.Anchors { // what this turn decided moves with its opener
+			if a := &s.book.Anchors[i]; a.At == t.Opener {
+				a.At = o
+			}
+		}
 		t.Opener = o
 		s.changed()
 	}
@@ -114,6 +119,6 @@ func (s *State) join() []launch {
 // arguments in the current turn already. s.mu is held.
 func (s *State) hostLaunched(skill, args string) bool {
 	return slices.ContainsFunc(s.book.Launches, func(l launch) bool {
-		return l.Host && l.Window && l.Turn == s.book.Turn.N && l.Skill == skill && l.Args == args
+		return l.Host && l.Window && l.Turn == s.book.Turn.N && l.Skill == skill && l.Args == args && !s.dismissed(&l)
 	})
 }

@@ -10,9 +10,15 @@ type shown struct {
 	listing *listing
 }
 
-// shows reports whether the conversation may see the skill, asking Visible
-// once a turn. The lock is not held while the host answers.
+// shows reports whether the conversation may see the skill: by its own Visible,
+// and by the middleware of every enclosing tool call (SPEC 8.9).
 func (mw *Middleware) shows(ctx context.Context, st *State, f *frozen) bool {
+	return mw.showsHere(ctx, st, f) && scopeOf(ctx).frame.show(ctx, f.Name)
+}
+
+// showsHere asks Visible once a turn. The lock is not held while the host
+// answers.
+func (mw *Middleware) showsHere(ctx context.Context, st *State, f *frozen) bool {
 	if mw.cfg.Visible == nil {
 		return true
 	}
@@ -48,7 +54,7 @@ func (s *shown) renew(turn int) {
 
 // listingFor is the listing of the skills that the conversation may see.
 func (mw *Middleware) listingFor(ctx context.Context, st *State) *listing {
-	if mw.cfg.Visible == nil {
+	if mw.showsAll(ctx) {
 		return mw.listing
 	}
 	var l *listing
@@ -64,9 +70,14 @@ func (mw *Middleware) listingFor(ctx context.Context, st *State) *listing {
 	return l
 }
 
+// showsAll reports whether no skill can be hidden.
+func (mw *Middleware) showsAll(ctx context.Context) bool {
+	return mw.cfg.Visible == nil && scopeOf(ctx).frame == nil
+}
+
 // shownSkills are the skills that the conversation may see, in name order.
 func (mw *Middleware) shownSkills(ctx context.Context, st *State) []*frozen {
-	if mw.cfg.Visible == nil {
+	if mw.showsAll(ctx) {
 		return mw.catalog.skills
 	}
 	var out []*frozen

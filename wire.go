@@ -130,6 +130,19 @@ func mergeChoices(resp *llms.ContentResponse) *llms.ContentResponse {
 	return &llms.ContentResponse{Choices: []*llms.ContentChoice{&merged}}
 }
 
+// lostCalls reports whether the model called a tool and no call arrived:
+// langchaingo's Bedrock client drops them from a stream
+// (llms/bedrock/internal/bedrockclient/provider_anthropic.go:287-340), and half
+// an answer would pass for a whole one.
+func lostCalls(resp *llms.ContentResponse) bool {
+	if resp == nil || len(choiceCalls(resp)) > 0 {
+		return false
+	}
+	return slices.ContainsFunc(resp.Choices, func(c *llms.ContentChoice) bool {
+		return c != nil && c.FuncCall == nil && (c.StopReason == "tool_use" || c.StopReason == "tool_calls")
+	})
+}
+
 // crooked reports whether straighten would change a message of that role.
 func crooked(m llms.MessageContent) bool {
 	if len(m.Parts) == 0 {
@@ -160,8 +173,9 @@ func crooked(m llms.MessageContent) bool {
 // an AI message with several calls becomes one a call, each followed by its
 // answer, the text after the first call; a tool message with several answers
 // becomes one an answer. Arguments that are no JSON object are wrapped, empty
-// texts go, and with them messages that hold nothing.
-func straighten(messages []llms.MessageContent) []llms.MessageContent {
+// texts go, and with them messages that hold nothing. With textFirst a text
+// beside a call is a message of its own before the first.
+func straighten(messages []llms.MessageContent, textFirst bool) []llms.MessageContent {
 	out := make([]llms.MessageContent, 0, len(messages)+8)
 	var p pairing
 	for i := 0; i < len(messages); i++ {
@@ -180,7 +194,7 @@ func straighten(messages []llms.MessageContent) []llms.MessageContent {
 			for after < len(messages) && messages[after].Role == llms.ChatMessageTypeTool {
 				after++
 			}
-			unfolded, done := unfold(m, &p, messages[i+1:after])
+			unfolded, done := unfold(m, &p, messages[i+1:after], textFirst)
 			out = append(out, unfolded...)
 			if done {
 				i = after - 1
@@ -220,7 +234,7 @@ func answersOf(m llms.MessageContent, p *pairing) []answer {
 // unfold is an AI message as one AI message a call, each followed by its
 // answers in tools. done is false when the message keeps its shape and tools
 // are still to be written.
-func unfold(m llms.MessageContent, p *pairing, tools []llms.MessageContent) (out []llms.MessageContent, done bool) {
+func unfold(m llms.MessageContent, p *pairing, tools []llms.MessageContent, textFirst bool) (out []llms.MessageContent, done bool) {
 	calls, texts, others := sortParts(m)
 	if others || len(calls) < 2 && len(calls)+len(texts) < 2 {
 		return []llms.MessageContent{{Role: m.Role, Parts: wrapArguments(m.Parts)}}, false
@@ -240,9 +254,12 @@ func unfold(m llms.MessageContent, p *pairing, tools []llms.MessageContent) (out
 			}
 		}
 	}
+	if textFirst && strings.TrimSpace(text.Text) != "" { // Claude refuses a blank text
+		out = append(out, llms.MessageContent{Role: m.Role, Parts: []llms.ContentPart{text}})
+	}
 	for n, call := range calls {
 		parts := wrapArguments([]llms.ContentPart{call})
-		if n == 0 && text.Text != "" {
+		if n == 0 && !textFirst && text.Text != "" {
 			parts = append(parts, text)
 		}
 		out = append(out, llms.MessageContent{Role: m.Role, Parts: parts})

@@ -52,8 +52,8 @@ func TestStraighten(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, row.out, straighten(row.in))
-			assert.Equal(t, row.out, straighten(row.out), "idempotent")
+			assert.Equal(t, row.out, straighten(row.in, false))
+			assert.Equal(t, row.out, straighten(row.out, false), "idempotent")
 			for _, m := range row.out {
 				assert.False(t, crooked(llms.MessageContent{Role: m.Role, Parts: m.Parts[:1]}))
 			}
