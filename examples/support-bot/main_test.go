@@ -143,6 +143,7 @@ func TestFlags(t *testing.T) {
 		"provider without model":    {[]string{"-provider", "openai"}, 1, "", "-model"},
 		"openai without its key":    {[]string{"-provider", "openai", "-model", "m"}, 1, "", "OPENAI_API_KEY"},
 		"anthropic without its key": {[]string{"-chat", "-provider", "anthropic", "-model", "m"}, 1, "", "ANTHROPIC_API_KEY"},
+		"anthropic alone":           {[]string{"-provider", "anthropic"}, 1, "", "ANTHROPIC_API_KEY"},
 		"googleai without its key":  {[]string{"-provider", "googleai", "-model", "m"}, 1, "", "GOOGLE_API_KEY"},
 	} {
 		t.Run(name, func(t *testing.T) {

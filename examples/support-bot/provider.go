@@ -43,11 +43,11 @@ func connect(ctx context.Context, name, model string) (m llms.Model, oneShot boo
 	if !ok {
 		return nil, false, fmt.Errorf("unknown provider %q: use openai, anthropic, googleai or ollama", name)
 	}
-	if model == "" {
-		return nil, false, errors.New("-provider " + name + " also needs -model NAME")
-	}
 	if p.key != "" && os.Getenv(p.key) == "" {
 		return nil, false, fmt.Errorf("provider %s needs its key in the environment variable %s, which is not set", name, p.key)
+	}
+	if model == "" {
+		return nil, false, errors.New("-provider " + name + " also needs -model NAME")
 	}
 	m, err = p.connect(ctx, model)
 	if err != nil {
