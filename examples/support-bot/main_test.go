@@ -140,7 +140,7 @@ func TestFlags(t *testing.T) {
 		"model without provider":    {[]string{"-model", "m"}, 2, "", "-provider"},
 		"resume alone":              {[]string{"-resume"}, 2, "", "-resume"},
 		"unknown provider":          {[]string{"-provider", "frob", "-model", "m"}, 1, "", "ollama"},
-		"provider without model":    {[]string{"-provider", "openai"}, 1, "", "-model"},
+		"provider without model":    {[]string{"-provider", "ollama"}, 1, "", "-model"},
 		"openai without its key":    {[]string{"-provider", "openai", "-model", "m"}, 1, "", "OPENAI_API_KEY"},
 		"anthropic without its key": {[]string{"-chat", "-provider", "anthropic", "-model", "m"}, 1, "", "ANTHROPIC_API_KEY"},
 		"anthropic alone":           {[]string{"-provider", "anthropic"}, 1, "", "ANTHROPIC_API_KEY"},
