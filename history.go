@@ -151,26 +151,44 @@ func readChapter(history []llms.MessageContent, reminder func(llms.MessageConten
 			break
 		}
 	}
-	var p pairing
-	for i := from; i < lastAI; i++ {
-		switch m := history[i]; m.Role {
-		case llms.ChatMessageTypeAI:
-			p.meet(m)
-		case llms.ChatMessageTypeTool:
-			for _, part := range m.Parts {
-				answer, ok := part.(llms.ToolCallResponse)
-				if !ok {
-					continue
-				}
-				call, _, found := p.callOf(answer)
-				name, launched := launchedName(answer.Content)
-				if i >= start && found && launched && isSkillCall(call) {
-					c.names = append(c.names, name)
-				}
-			}
+	for _, a := range launchingAnswers(history[from:lastAI]) {
+		if from+a.message >= start {
+			c.names = append(c.names, a.name)
 		}
 	}
 	return c
+}
+
+// launching is an answer that launches a skill and belongs to a skill call.
+type launching struct {
+	message, part int
+	name, content string
+	call          llms.ToolCall
+}
+
+// launchingAnswers finds the answers that launch skills.
+func launchingAnswers(messages []llms.MessageContent) (found []launching) {
+	var p pairing
+	for i, m := range messages {
+		if m.Role == llms.ChatMessageTypeAI {
+			p.meet(m)
+		}
+		for n, part := range m.Parts {
+			if answer, ok := part.(llms.ToolCallResponse); ok && m.Role == llms.ChatMessageTypeTool {
+				found = p.appendLaunching(found, i, n, answer)
+			}
+		}
+	}
+	return found
+}
+
+// appendLaunching appends the next answer if it launches a skill.
+func (p *pairing) appendLaunching(to []launching, message, part int, answer llms.ToolCallResponse) []launching {
+	call, _, found := p.callOf(answer)
+	if name, ok := launchedName(answer.Content); ok && found && isSkillCall(call) {
+		to = append(to, launching{message, part, name, answer.Content, call})
+	}
+	return to
 }
 
 // callsOf returns the tool calls of a message, in order.

@@ -29,13 +29,6 @@ type sighting struct {
 	at   int // where it stands, or -1
 }
 
-// launching is an answer that launches a skill and belongs to a skill call.
-type launching struct {
-	message, part int
-	name, content string
-	call          llms.ToolCall
-}
-
 // read makes the one pass over messages: it reads each text once, and hashes
 // only human texts that are as long as one that is looked for.
 func read(st *State, messages []llms.MessageContent, wanted []opener) *reading {
@@ -70,10 +63,7 @@ func read(st *State, messages []llms.MessageContent, wanted []opener) *reading {
 		for n, part := range m.Parts {
 			switch part := part.(type) {
 			case llms.ToolCallResponse:
-				call, _, found := p.callOf(part)
-				if name, ok := launchedName(part.Content); ok && found && isSkillCall(call) {
-					r.launching = append(r.launching, launching{i, n, name, part.Content, call})
-				}
+				r.launching = p.appendLaunching(r.launching, i, n, part)
 				edit = edit || tagged(part.Content)
 			case llms.ToolCall:
 				edit = edit || tagged(unescaped(inputOf(part)))
@@ -295,25 +285,7 @@ func (r *reading) shows(l *launch, cat *catalog) int {
 
 // seenIn reports whether a history shows the launch's body.
 func seenIn(history []llms.MessageContent, l *launch, cat *catalog) bool {
-	var p pairing
-	r := new(reading)
-	for i, m := range history {
-		switch m.Role {
-		case llms.ChatMessageTypeAI:
-			p.meet(m)
-		case llms.ChatMessageTypeTool:
-			for n, part := range m.Parts {
-				answer, ok := part.(llms.ToolCallResponse)
-				if !ok {
-					continue
-				}
-				call, _, found := p.callOf(answer)
-				if name, launched := launchedName(answer.Content); found && launched && isSkillCall(call) {
-					r.launching = append(r.launching, launching{i, n, name, answer.Content, call})
-				}
-			}
-		}
-	}
+	r := reading{launching: launchingAnswers(history)}
 	return r.shows(l, cat) >= 0
 }
 

@@ -68,7 +68,8 @@ func (*note) Name() string        { return "note" }
 func (*note) Description() string { return "Takes a note." }
 
 func (*lookup) Call(_ context.Context, input string) (string, error) { return "found: " + input, nil }
-func (*note) Call(_ context.Context, input string) (string, error)   { return "found: " + input, nil }
+
+func (*note) Call(_ context.Context, input string) (string, error) { return "found: " + input, nil }
 
 var (
 	_ tools.Tool = (*lookup)(nil)

@@ -120,8 +120,10 @@ type loopWorker struct {
 
 func hireLoop(whole bool) func(testing.TB, *skillbay.Middleware, llms.Model, ...chains.ChainCallOption) (worker, error) {
 	return func(t testing.TB, mw *skillbay.Middleware, llm llms.Model, _ ...chains.ChainCallOption) (worker, error) {
-		return &loopWorker{t: t, mw: mw, model: mw.WrapModel(llm), whole: whole,
-			history: []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeSystem, "You work at the desk.")}}, nil
+		return &loopWorker{
+			t: t, mw: mw, model: mw.WrapModel(llm), whole: whole,
+			history: []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeSystem, "You work at the desk.")},
+		}, nil
 	}
 }
 

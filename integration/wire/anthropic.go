@@ -387,7 +387,9 @@ func claudeStream(e Exchange, r Reply, id func() int, emit func(object)) {
 		}
 		block(object{"type": "tool_use", "id": fmt.Sprintf("toolu_%022d", id()), "name": call.Name, "input": object{}}, deltas...)
 	}
-	emit(object{"type": "message_delta", "delta": object{"stop_reason": claudeStop(r), "stop_sequence": nil},
-		"usage": object{"output_tokens": r.tokens()}})
+	emit(object{
+		"type": "message_delta", "delta": object{"stop_reason": claudeStop(r), "stop_sequence": nil},
+		"usage": object{"output_tokens": r.tokens()},
+	})
 	emit(object{"type": "message_stop"})
 }

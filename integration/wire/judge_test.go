@@ -39,16 +39,25 @@ var formats = map[string]format{
 	OpenAI.Name:          {"/v1/chat/completions", bearer, chatWell},
 	OpenAIReasoning.Name: {"/v1/chat/completions", bearer, chatWell},
 	Mistral.Name:         {"/v1/chat/completions", bearer, chatWell},
-	Anthropic.Name: {"/v1/messages", http.Header{"X-Api-Key": {"token"}, "Anthropic-Version": {"2023-06-01"}},
-		`{"model":"m",` + claudeRest},
-	Bedrock.Name: {"/model/m/invoke", http.Header{"Authorization": {"AWS4-HMAC-SHA256 Credential=id"}},
-		`{"anthropic_version":"bedrock-2023-05-31",` + claudeRest},
-	Gemini.Name: {"/v1beta/models/m:generateContent", http.Header{"X-Goog-Api-Key": {"token"}},
+	Anthropic.Name: {
+		"/v1/messages",
+		http.Header{"X-Api-Key": {"token"}, "Anthropic-Version": {"2023-06-01"}},
+		`{"model":"m",` + claudeRest,
+	},
+	Bedrock.Name: {
+		"/model/m/invoke",
+		http.Header{"Authorization": {"AWS4-HMAC-SHA256 Credential=id"}},
+		`{"anthropic_version":"bedrock-2023-05-31",` + claudeRest,
+	},
+	Gemini.Name: {
+		"/v1beta/models/m:generateContent",
+		http.Header{"X-Goog-Api-Key": {"token"}},
 		`{"systemInstruction":{"parts":[{"text":"S"}]},"contents":[{"role":"user","parts":[{"text":"Q"}]},` +
 			`{"role":"model","parts":[{"text":"T"},{"functionCall":{"name":"look","args":{}}}]},` +
 			`{"role":"user","parts":[{"functionResponse":{"name":"look","response":{"response":"R"}}}]},` +
 			`{"role":"model","parts":[{"text":"A"}]},{"role":"user","parts":[{"text":"Q2"}]}],` +
-			`"tools":[{"functionDeclarations":[{"name":"look","parameters":{"type":6,"properties":{"x":{"type":1}}}}]}]}`},
+			`"tools":[{"functionDeclarations":[{"name":"look","parameters":{"type":6,"properties":{"x":{"type":1}}}}]}]}`,
+	},
 	Ollama.Name: {"/api/chat", nil, `{"model":"m","messages":[{"role":"system","content":"S"},{"role":"user","content":"Q"},` +
 		`{"role":"assistant","content":"","tool_calls":[{"function":{"name":"look","arguments":{}}}]},` +
 		`{"role":"tool","tool_name":"look","content":"R"},{"role":"assistant","content":"A"},{"role":"user","content":"Q2"}],` + chatTools + `}`},
@@ -228,7 +237,7 @@ func TestUnauthorised(t *testing.T) {
 		t.Run(p.Name, func(t *testing.T) {
 			server := p.Serve(func(Prompt) Reply { return Reply{} })
 			defer server.Close()
-			resp, err := http.Post(server.http.URL+f.path, "application/json", strings.NewReader(f.well)) //nolint:noctx // a test
+			resp, err := http.Post(server.http.URL+f.path, "application/json", strings.NewReader(f.well))
 			require.NoError(t, err)
 			defer resp.Body.Close()
 			assert.Contains(t, []int{http.StatusUnauthorized, http.StatusForbidden}, resp.StatusCode)

@@ -163,8 +163,10 @@ func (openAI) tools(e *Exchange, tools []chatTool) error {
 				"Invalid 'tools[%d].function.name': string does not match pattern.", i), fmt.Sprintf("tools[%d].function.name", i)}
 		}
 		if why := badSchema(f.Parameters, nil); why != "" {
-			return &refusal{http.StatusBadRequest, fmt.Sprintf("Invalid schema for function '%s': %s", f.Name, why),
-				fmt.Sprintf("tools[%d].function.parameters", i)}
+			return &refusal{
+				http.StatusBadRequest, fmt.Sprintf("Invalid schema for function '%s': %s", f.Name, why),
+				fmt.Sprintf("tools[%d].function.parameters", i),
+			}
 		}
 		e.Prompt.Tools = append(e.Prompt.Tools, Tool{f.Name, f.Description, f.Parameters})
 	}
@@ -268,9 +270,11 @@ func (openAI) messages(e *Exchange) error {
 }
 
 func unansweredCalls(ids []string, at int) error {
-	return &refusal{http.StatusBadRequest, "An assistant message with 'tool_calls' must be followed by tool messages responding " +
-		"to each 'tool_call_id'. The following tool_call_ids did not have response messages: " + strings.Join(ids, ", "),
-		fmt.Sprintf("messages.[%d].role", at)}
+	return &refusal{
+		http.StatusBadRequest, "An assistant message with 'tool_calls' must be followed by tool messages responding " +
+			"to each 'tool_call_id'. The following tool_call_ids did not have response messages: " + strings.Join(ids, ", "),
+		fmt.Sprintf("messages.[%d].role", at),
+	}
 }
 
 // https://platform.openai.com/docs/guides/error-codes
@@ -314,8 +318,10 @@ func (c chatAnswer) whole(w http.ResponseWriter) {
 	if len(c.reply.Calls) > 0 {
 		var calls []object
 		for _, call := range c.reply.Calls {
-			calls = append(calls, object{"id": c.id(), "type": "function",
-				"function": object{"name": call.Name, "arguments": string(call.Arguments)}})
+			calls = append(calls, object{
+				"id": c.id(), "type": "function",
+				"function": object{"name": call.Name, "arguments": string(call.Arguments)},
+			})
 		}
 		message["tool_calls"] = calls
 	}
