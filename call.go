@@ -213,7 +213,7 @@ func (mw *Middleware) owns(tool string) bool {
 }
 
 // CallTool runs one tool call of a loop of the host's own: the gate first, then
-// skillbay's own tool or next. history is what the model was sent, with the AI
+// skillbay's own tool or next. history is the host's own, ending with the AI
 // message that holds the call. The ctx that next gets is marked with the call:
 // calls nested in it are held to what this one was held to.
 //

@@ -67,7 +67,7 @@ func (e *Error) Error() string {
 		b.WriteString(" " + strconv.Quote(e.Skill))
 	}
 	if e.Path != "" {
-		b.WriteString(": " + e.Path)
+		b.WriteString(": " + strings.Trim(strconv.Quote(e.Path), `"`)) // untrusted text
 		if e.Line > 0 {
 			b.WriteString(":" + strconv.Itoa(e.Line))
 		}

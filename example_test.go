@@ -190,7 +190,8 @@ func ExampleMiddleware_WrapExecutor() {
 		log.Fatal(err)
 	}
 
-	// Every request: the conversation's own memory and State.
+	// Every request: the conversation's own memory and State (here new ones; later
+	// requests load both).
 	st := skillbay.NewState()
 	ctx := skillbay.WithState(context.Background(), st)
 	out, err := chains.Run(ctx, exec.WithMemory(memory.NewConversationBuffer()), "Where is my refund?")

@@ -24,7 +24,7 @@ const (
 
 // Block says why a tool call does not run. The zero Block means nothing.
 type Block struct {
-	Tool, CallID string
+	Tool, CallID string   // the call: its tool's name, and its id if it has one
 	Reason       string   // "not listed", "banned", "guarded" or "parent"
 	Skills       []string // the skills that restrict; for a guarded tool, those that list it
 	Allowed      []string // the entries of the limit that the call missed
@@ -411,8 +411,8 @@ func among(holds []hold, skill string) bool {
 	return false
 }
 
-// CheckAllowedTools judges a tool call by its history alone: the gate of SPEC
-// section 8 with an empty ledger, a pure function. It returns nil when the
+// CheckAllowedTools judges a tool call by its history alone: the gate as the
+// package's documentation has it, with an empty State, a pure function. It returns nil when the
 // call may run. A Middleware judges more strictly: it also knows the State,
 // guarded tools and who may see a skill.
 func CheckAllowedTools(history []llms.MessageContent, call llms.ToolCall, skills []Skill) *Block {

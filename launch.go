@@ -34,6 +34,9 @@ func (mw *Middleware) launch(ctx context.Context, c *ticket, o launchOrder) (str
 	} else {
 		if mw.runsShell(f) {
 			l.Shell = mw.runShell(ctx, st, f, &l)
+			if err := ctx.Err(); err != nil {
+				return "", err // their output is no part of the skill then: nothing is recorded
+			}
 		}
 		obs = mw.observation(st, f, &l)
 		l.Len, l.Hash, l.Tokens = len(obs), digestOf(obs), mw.count(obs)

@@ -44,7 +44,8 @@ type Config struct {
 	OnChange func(context.Context, *State) error
 	// Logger receives what an operator should know. Nil is silent.
 	Logger *slog.Logger
-	// Strict makes New fail when any skill is refused.
+	// Strict makes New fail when any skill is refused; the error joins all
+	// refusals.
 	Strict bool
 	// AlwaysAllowed tools run under every limit; GuardedTools run only under a
 	// launched skill that lists them by name. Exact tool names.
@@ -61,7 +62,8 @@ type Config struct {
 	EnableShellBlocks bool
 	// ShellTimeout bounds one command; 0 means 30 seconds.
 	ShellTimeout time.Duration
-	// Models maps a header's `model` to a model of the service.
+	// Models names the header's `model` values that the service knows: others are
+	// reported. No model is switched by it yet.
 	Models map[string]string
 	// Texts are the words said to the model. Nil: English.
 	Texts *Texts
@@ -71,7 +73,7 @@ type Config struct {
 
 // Decision is the answer of Config.Permit. The zero value denies.
 type Decision struct {
-	Allowed bool
+	Allowed bool   // the launch may happen
 	Reason  string // of a denial; the model sees it
 }
 
@@ -134,7 +136,7 @@ func build(cfg Config) (*Middleware, error) {
 		mw.log = slog.New(slog.DiscardHandler)
 	}
 	skills, diagnostics, err := load(cfg.Skills, limits{
-		bodyTokens:     cfg.ContextWindow / 2,
+		bodyTokens:     max(1, cfg.ContextWindow/2),
 		reinjectTokens: cfg.ReinjectBudget,
 		count:          mw.count,
 		shell:          cfg.EnableShellBlocks,

@@ -157,20 +157,20 @@ func (a *anchor) of(l *launch) bool { return a.Skill == l.Skill && a.Seq == l.Se
 
 // Launch is one entry of the ledger of launches, as State.Invoked returns it.
 type Launch struct {
-	Skill, Args string
-	ToolCallID  string // empty when the provider gave none, or for the host's own
-	Turn        int    // 0: the host's, waiting for the next turn
-	Time        time.Time
-	Digest      string // SHA-256 in hex of the skill as launched
-	Tokens      int
-	Host        bool // launched by Invoke
+	Skill, Args string    // its name, and its arguments as recorded
+	ToolCallID  string    // empty when the provider gave none, or for the host's own
+	Turn        int       // 0: the host's, waiting for the next turn
+	Time        time.Time // of the launch, UTC
+	Digest      string    // SHA-256 in hex of the skill as launched
+	Tokens      int       // of the whole observation, as Config.CountTokens counts
+	Host        bool      // launched by Invoke
 }
 
 // Dismissal is one entry of the ledger of dismissals.
 type Dismissal struct {
-	Skill, Reason string
-	Turn          int
-	Time          time.Time
+	Skill, Reason string    // its name, and why it was released
+	Turn          int       // in which it was
+	Time          time.Time // of the dismissal, UTC
 }
 
 // NewState returns the State of a new conversation, with a random session id

@@ -98,8 +98,8 @@ type Texts struct {
 	ParamSkill, ParamArgs, ParamReason, ParamPath, ParamOffset, ParamLimit string
 }
 
-// English is what skillbay says unless Config.Texts says otherwise. Copy it to
-// change single texts.
+// English is what skillbay says unless Config.Texts says otherwise. Do not
+// change it: copy it (t := *skillbay.English) to change single texts.
 var English = &Texts{
 	ListingIntro: "These skills are available. When a request falls under one of them, call the `skill` tool " +
 		"with its name before acting, and follow the instructions that it returns. " +
