@@ -57,13 +57,6 @@ func benchConversation(b testing.TB, n int) (*Middleware, context.Context, []llm
 	for i := range 3 {
 		three = append(three, skillCall(fmt.Sprintf("skill-%05d", i), ""))
 	}
-	ai := llms.MessageContent{Role: llms.ChatMessageTypeAI}
-	for _, call := range three {
-		ai.Parts = append(ai.Parts, call)
-	}
-	if n > 10 {
-		ai.Parts = ai.Parts[:0:0]
-	}
 	for i, call := range three {
 		history = append(history, llms.MessageContent{Role: llms.ChatMessageTypeAI, Parts: []llms.ContentPart{call}})
 		result, err := mw.CallTool(ctx, history, call, nil)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Sentinel errors. Every error that skillbay itself returns matches one of
-// them, or the cause it wraps, through errors.Is.
+// Sentinel errors: the failures that a caller may want to tell apart, through
+// errors.Is. Others wrap their cause: ctx's error, or one of the host's.
 var (
 	// ErrNoState is returned by model calls, CallTool and the host's own calls
 	// when ctx carries no State: see WithState.

@@ -32,8 +32,9 @@ var _ chains.Chain = (*Executor)(nil)
 
 // WrapExecutor returns a copy of existing whose agent has the skills of mw; it
 // is not changed itself. It rewraps langchaingo's three agents and agents from
-// WrapAgent; any other agent is an error (ErrAgent), as are colliding tool
-// names (ErrTool). Wrapping twice is wrapping once.
+// WrapAgent; any other agent is an error (ErrAgent), as are a functions
+// agent on a client that sends no tools (ErrAgent) and colliding tool names
+// (ErrTool). Wrapping twice is wrapping once.
 func (mw *Middleware) WrapExecutor(existing *agents.Executor) (*Executor, error) {
 	if existing == nil || existing.Agent == nil {
 		return nil, &Error{Op: "wrap executor", Err: fmt.Errorf("%w: no agent", ErrAgent)}
