@@ -233,7 +233,7 @@ func (e *Executor) Call(
 	defer st.release()
 
 	text := e.inputText(ctx, inputs)
-	o := opener{Kind: byRun, Len: len(text), Hash: digestOf(text)}
+	o := opener{Kind: byRun, Len: len(text), Hash: hashOf(text)}
 	e.mw.begin(ctx, st, func(current func(string) *policy) (joined []launch) {
 		if t := &st.book.Turn; t.N > 0 && !t.Answered && t.Opener == o {
 			joined = st.goOn(o)

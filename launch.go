@@ -21,8 +21,11 @@ func (mw *Middleware) launch(ctx context.Context, c *ticket, o launchOrder) (str
 	st, f := c.state, o.f
 	l := launch{
 		Seq: o.seq, CallID: identifier(o.callID), Skill: f.Name, Args: clean(o.args), Given: o.given,
-		Time: mw.now(), Digest: f.sum, Host: o.host,
-		Limits: f.policy.limits, Allowed: f.AllowedTools, Banned: f.DisallowedTools,
+		Time: mw.now().UnixMilli(), Digest: f.sum, Host: o.host,
+		Allowed: f.AllowedTools, Banned: f.DisallowedTools,
+	}
+	if f.policy.limits && l.Allowed == nil {
+		l.Allowed = []string{}
 	}
 	if len(l.Args) > maxArgsLaunch {
 		return "", errNoRoom
@@ -39,7 +42,7 @@ func (mw *Middleware) launch(ctx context.Context, c *ticket, o launchOrder) (str
 			}
 		}
 		obs = mw.observation(st, f, &l)
-		l.Len, l.Hash, l.Tokens = len(obs), digestOf(obs), mw.count(obs)
+		l.Len, l.Hash, l.Tokens = len(obs), hashOf(obs), mw.count(obs)
 	}
 	recorded, before := false, false
 	st.do(func() {
@@ -346,7 +349,7 @@ func (mw *Middleware) Dismiss(ctx context.Context, name, reason string) error {
 	if recorded := st.recorded(name); recorded != "" {
 		name = recorded
 	}
-	d := dismissal{Skill: name, Reason: cut(clean(reason), maxReason), Time: mw.now(), Host: true}
+	d := dismissal{Skill: name, Reason: cut(clean(reason), maxReason), Time: mw.now().UnixMilli(), Host: true}
 	done := false
 	st.do(func() {
 		last := st.last(name)

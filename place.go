@@ -96,7 +96,7 @@ func (r *reading) meet(m llms.MessageContent, at int) {
 			continue
 		}
 		if hash == "" {
-			hash = digestOf(text)
+			hash = hashOf(text)
 		}
 		if hash != s.Hash {
 			continue
@@ -129,7 +129,7 @@ func openerAt(st *State, messages []llms.MessageContent, at int) opener {
 			nth++
 		}
 	}
-	return opener{Kind: byMessage, Len: len(text), Hash: digestOf(text), Nth: nth}
+	return opener{Kind: byMessage, Len: len(text), Hash: hashOf(text), Nth: nth}
 }
 
 // tagged reports whether defuse would change the text.
@@ -274,7 +274,7 @@ func (b *bookView) visible(p *placement) visibles {
 func (r *reading) shows(l *launch, cat *catalog) int {
 	for i := len(r.launching) - 1; i >= 0; i-- {
 		a := &r.launching[i]
-		if a.name == l.Skill && len(a.content) == l.Len && digestOf(a.content) == l.Hash {
+		if a.name == l.Skill && len(a.content) == l.Len && hashOf(a.content) == l.Hash {
 			if f := cat.find(cat.parse(inputOf(a.call)).skill); f != nil && f.Name == l.Skill {
 				return i
 			}

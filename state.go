@@ -84,53 +84,52 @@ type book struct {
 // launch is one successful launch. Lists are those of the skill's first launch
 // in the window: a later release may tighten them, never widen.
 type launch struct {
-	Seq       int64     `json:"seq"`
-	CallID    string    `json:"id,omitempty"`
-	Skill     string    `json:"skill"`
-	Args      string    `json:"args,omitempty"`
-	Given     bool      `json:"given,omitempty"` // arguments were given, even if empty
-	Turn      int       `json:"turn"`
-	Time      time.Time `json:"time"`
-	Digest    string    `json:"digest"` // base64, the skill's as launched
-	Limits    bool      `json:"limits,omitempty"`
-	Allowed   []string  `json:"allowed,omitempty"`
-	Banned    []string  `json:"banned,omitempty"`
-	Len       int       `json:"len"`  // bytes of the full observation
-	Hash      string    `json:"hash"` // SHA-256 of the full observation
-	Tokens    int       `json:"tokens"`
-	Host      bool      `json:"host,omitempty"`
-	Short     bool      `json:"short,omitempty"`     // answered with "stands above"
-	Window    bool      `json:"window,omitempty"`    // restricts tool calls now
-	Shell     []string  `json:"shell,omitempty"`     // outputs of the shell blocks
-	Renewed   bool      `json:"renewed,omitempty"`   // earlier launches were of another release
-	Lost      bool      `json:"lost,omitempty"`      // arguments or output were dropped: the body counts as absent
-	Unaudited bool      `json:"unaudited,omitempty"` // of a pending launch: audited when it joins
-	Inert     bool      `json:"inert,omitempty"`     // of a fork's pending launch: it grants nothing
+	Seq       int64    `json:"seq"`
+	CallID    string   `json:"id,omitempty"`
+	Skill     string   `json:"skill"`
+	Args      string   `json:"args,omitempty"`
+	Given     bool     `json:"given,omitempty"` // arguments were given, even if empty
+	Turn      int      `json:"turn"`
+	Time      int64    `json:"time"`             // Unix milliseconds
+	Digest    string   `json:"digest"`           // base64, the skill's as launched
+	Allowed   []string `json:"allowed,omitzero"` // nil: it limits nothing; empty: no tool at all
+	Banned    []string `json:"banned,omitempty"`
+	Len       int      `json:"len"`  // bytes of the full observation
+	Hash      string   `json:"hash"` // of the full observation
+	Tokens    int      `json:"tokens"`
+	Host      bool     `json:"host,omitempty"`
+	Short     bool     `json:"short,omitempty"`     // answered with "stands above"
+	Window    bool     `json:"window,omitempty"`    // restricts tool calls now
+	Shell     []string `json:"shell,omitempty"`     // outputs of the shell blocks
+	Renewed   bool     `json:"renewed,omitempty"`   // earlier launches were of another release
+	Lost      bool     `json:"lost,omitempty"`      // arguments or output were dropped: the body counts as absent
+	Unaudited bool     `json:"unaudited,omitempty"` // of a pending launch: audited when it joins
+	Inert     bool     `json:"inert,omitempty"`     // of a fork's pending launch: it grants nothing
 
 	policy  *policy // compiled lists; set by enter and by decoding
 	unsaved bool    // OnChange failed for it
 }
 
 // restricts reports whether the launch holds tool calls to anything.
-func (l *launch) restricts() bool { return l.Limits || len(l.Banned) > 0 }
+func (l *launch) restricts() bool { return l.Allowed != nil || len(l.Banned) > 0 }
 
 // restricts reports whether the lists hold tool calls to anything; none do not.
 func (p *policy) restricts() bool { return p != nil && (p.limits || len(p.ban) > 0) }
 
 // compile prepares the recorded lists for the gate.
 func (l *launch) compile() {
-	p := newPolicy(l.Allowed, l.Banned, l.Limits)
+	p := newPolicy(l.Allowed, l.Banned, l.Allowed != nil)
 	l.policy = &p
 }
 
 // dismissal covers every launch of a skill up to a point.
 type dismissal struct {
-	Skill  string    `json:"skill"`
-	Reason string    `json:"reason,omitempty"`
-	Turn   int       `json:"turn"`
-	Time   time.Time `json:"time"`
-	Covers int64     `json:"covers"`         // the last sequence number it covers
-	Host   bool      `json:"host,omitempty"` // by Dismiss
+	Skill  string `json:"skill"`
+	Reason string `json:"reason,omitempty"`
+	Turn   int    `json:"turn"`
+	Time   int64  `json:"time"`           // Unix milliseconds
+	Covers int64  `json:"covers"`         // the last sequence number it covers
+	Host   bool   `json:"host,omitempty"` // by Dismiss
 }
 
 // anchorKind tells how the text at an anchor reads.
@@ -188,7 +187,7 @@ func (s *State) ready() {
 	if s.book.Format != 0 {
 		return
 	}
-	var secret [32]byte
+	var secret [16]byte
 	rand.Read(secret[:]) // never fails: crypto/rand
 	s.book = book{
 		Format:  stateFormat,
@@ -266,7 +265,7 @@ func (s *State) Invoked() (launches []Launch) {
 		for _, l := range slices.Concat(s.book.Launches, s.book.Pending) {
 			digest, _ := base64.RawStdEncoding.DecodeString(l.Digest)
 			launches = append(launches, Launch{
-				Skill: l.Skill, Args: l.Args, ToolCallID: l.CallID, Turn: l.Turn, Time: l.Time,
+				Skill: l.Skill, Args: l.Args, ToolCallID: l.CallID, Turn: l.Turn, Time: instant(l.Time),
 				Digest: hex.EncodeToString(digest), Tokens: l.Tokens, Host: l.Host,
 			})
 		}
@@ -278,11 +277,14 @@ func (s *State) Invoked() (launches []Launch) {
 func (s *State) Dismissed() (dismissals []Dismissal) {
 	s.do(func() {
 		for _, d := range s.book.Dismissals {
-			dismissals = append(dismissals, Dismissal{Skill: d.Skill, Reason: d.Reason, Turn: d.Turn, Time: d.Time})
+			dismissals = append(dismissals, Dismissal{Skill: d.Skill, Reason: d.Reason, Turn: d.Turn, Time: instant(d.Time)})
 		}
 	})
 	return dismissals
 }
+
+// instant is the time of a ledger's entry.
+func instant(millis int64) time.Time { return time.UnixMilli(millis).UTC() }
 
 // last returns the skill's last launch, or nil. s.mu is held.
 func (s *State) last(skill string) *launch {
@@ -336,7 +338,7 @@ func (s *State) active(l *launch) bool {
 // launch there. s.mu is held.
 func (s *State) enter(l launch) {
 	if f := s.first(l.Skill); f != nil {
-		l.Limits, l.Allowed, l.Banned = f.Limits, f.Allowed, f.Banned
+		l.Allowed, l.Banned = f.Allowed, f.Banned
 	}
 	l.Window = true
 	l.compile()
@@ -372,7 +374,7 @@ func (s *State) room(l *launch) bool {
 
 // retire drops what a launch needs in a window only.
 func (l *launch) retire() {
-	l.Window, l.Limits, l.Allowed, l.Banned, l.policy = false, false, nil, nil, nil
+	l.Window, l.Allowed, l.Banned, l.policy = false, nil, nil, nil
 	if len(l.Args) > maxArgsKept {
 		l.Args, l.Lost = "", true
 	}
@@ -625,7 +627,7 @@ func cut(text string, n int) string {
 // long becomes its hash.
 func identifier(text string) string {
 	if text = clean(text); len(text) > maxIdentifier {
-		return "sha256:" + digestOf(text)
+		return "sha256:" + hashOf(text)
 	}
 	return text
 }

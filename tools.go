@@ -241,7 +241,7 @@ func (mw *Middleware) runDismiss(ctx context.Context, c *ticket) (string, error)
 	if f := mw.catalog.find(in.skill); name == "" && f != nil {
 		name = f.Name
 	}
-	d := dismissal{Skill: name, Reason: cut(clean(in.args), maxReason), Time: mw.now()}
+	d := dismissal{Skill: name, Reason: cut(clean(in.args), maxReason), Time: mw.now().UnixMilli()}
 	outcome := st.dismissByModel(d, c.seq)
 	switch outcome {
 	case notActive:

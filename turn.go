@@ -20,7 +20,7 @@ const (
 type opener struct {
 	Kind openerKind `json:"kind,omitempty"`
 	Len  int        `json:"len,omitempty"`  // bytes of its text
-	Hash string     `json:"hash,omitempty"` // SHA-256 of its text
+	Hash string     `json:"hash,omitempty"` // hashOf its text
 	Nth  int        `json:"nth,omitempty"`  // how many equal human texts stand before it
 }
 
@@ -39,10 +39,11 @@ type turn struct {
 	Refused []string `json:"refused,omitempty"`
 }
 
-// digestOf is the hash that ledgers store for texts: SHA-256, base64.
-func digestOf(text string) string {
+// hashOf is the hash that ledgers store for texts: the first 16 bytes of their
+// SHA-256, base64. A text of the same length and hash would take 2^128 tries.
+func hashOf(text string) string {
 	sum := sha256.Sum256([]byte(text))
-	return base64.RawStdEncoding.EncodeToString(sum[:])
+	return base64.RawStdEncoding.EncodeToString(sum[:16])
 }
 
 // begin starts the next turn (SPEC 10.1), closing the window: launches leave
