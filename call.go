@@ -113,6 +113,9 @@ func (mw *Middleware) pass(
 						return "", err
 					}
 				}
+				if l.Lost { // a Store does not keep arguments: they are the call's
+					l.Args = clean(mw.catalog.parse(c.input).args)
+				}
 				return mw.answer(st, f, &l), nil
 			}
 		}

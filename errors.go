@@ -45,6 +45,15 @@ var (
 	ErrLostCalls = errors.New("the provider client lost the model's tool calls: call it without a streaming function")
 	// ErrState is returned when a State cannot be decoded.
 	ErrState = errors.New("invalid State")
+	// ErrNoConversation is returned by LoadState and SaveState when ctx carries
+	// no conversation, and for an id that a Store could not keep: see
+	// WithConversation.
+	ErrNoConversation = errors.New("no conversation in the context")
+	// ErrNoStore is returned for a conversation when Config.Store is nil.
+	ErrNoStore = errors.New("no Store in the Config")
+	// ErrConflict is returned by a Store's Save when the conversation was saved
+	// elsewhere meanwhile, and in a SaveError when that went on for every try.
+	ErrConflict = errors.New("the conversation was saved elsewhere meanwhile")
 )
 
 // Error is the one error type of this package: what was being done, to which

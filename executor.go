@@ -2,6 +2,7 @@ package skillbay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -210,8 +211,11 @@ func (e *Executor) GetMemory() schema.Memory {
 // it goes on, launches, limits and grants included. The turn is answered when
 // Call returns without error, and not otherwise.
 //
-// Errors: ErrNoState, ErrBusy when another run uses the State, ctx's own, and
-// those of langchaingo's executor.
+// Under WithConversation it first loads the State, and saves it at its end: see
+// there. An answer whose State could not be saved comes beside the *SaveError.
+//
+// Errors: ErrNoState, ErrBusy when another run uses the State, those of
+// LoadState and SaveState, ctx's own, and those of langchaingo's executor.
 func (e *Executor) Call(
 	ctx context.Context, inputs map[string]any, options ...chains.ChainCallOption,
 ) (map[string]any, error) {
@@ -219,6 +223,33 @@ func (e *Executor) Call(
 		return nil, err
 	}
 	sc := scopeOf(ctx)
+	if sc.state == nil && sc.conversation != "" {
+		return e.callKept(ctx, sc, inputs, options)
+	}
+	return e.call(ctx, sc, inputs, options)
+}
+
+// callKept is a run on the State that a Store keeps. It is saved on every way
+// out, also when the run panics.
+func (e *Executor) callKept(
+	ctx context.Context, sc scope, inputs map[string]any, options []chains.ChainCallOption,
+) (out map[string]any, err error) {
+	k, err := e.mw.open(ctx, sc.conversation)
+	if err != nil {
+		return nil, err
+	}
+	sc.keep(k)
+	defer func() {
+		if unsaved := k.save(context.WithoutCancel(ctx)); unsaved != nil {
+			err = errors.Join(err, unsaved)
+		}
+	}()
+	return e.call(ctx, sc, inputs, options)
+}
+
+func (e *Executor) call(
+	ctx context.Context, sc scope, inputs map[string]any, options []chains.ChainCallOption,
+) (map[string]any, error) {
 	st := sc.state
 	if st == nil {
 		return nil, &Error{Op: "run", Err: ErrNoState}
@@ -234,17 +265,20 @@ func (e *Executor) Call(
 
 	text := e.inputText(ctx, inputs)
 	o := opener{Kind: byRun, Len: len(text), Hash: hashOf(text)}
-	e.mw.begin(ctx, st, func(current func(string) *policy) (joined []launch) {
+	err := e.mw.begin(ctx, st, func(rules turnRules, now int64) (start turnStart) {
 		if t := &st.book.Turn; t.N > 0 && !t.Answered && t.Opener == o {
-			joined = st.goOn(o)
+			start = st.goOn(o)
 		} else {
-			joined = st.begin(o, e.mw.cfg.KeepWindow, current)
+			start = st.begin(o, rules, now)
 		}
 		r.turn = st.book.Turn.N
-		return joined
+		return start
 	})
+	if err != nil {
+		return nil, &Error{Op: "run", Err: err}
+	}
 
-	inside := scope{state: st, run: r, frame: sc.frame}
+	inside := scope{state: st, run: r, frame: sc.frame, conversation: sc.conversation, kept: sc.kept}
 	out, err := e.Executor.Call(inside.in(ctx), inputs, options...)
 	if err == nil {
 		st.do(func() {

@@ -54,6 +54,7 @@ func (mw *Middleware) launch(ctx context.Context, c *ticket, o launchOrder) (str
 			recorded = st.room(&l)
 			if recorded {
 				l.Unaudited = !st.book.Turn.Answered && st.hostLaunched(l.Skill, l.Args)
+				st.number(&l) // join gives it another; until then a dismissal can be compared with it
 				st.book.Pending = append(st.book.Pending, l)
 				st.changed()
 			}
@@ -257,10 +258,15 @@ func (s *State) redelivered(seq int64) (found launch, ok bool) {
 // on with. Empty args means that no arguments are given.
 //
 // Errors: ErrNoState, ErrUnknownSkill (also for a skill that Visible hides),
-// ErrNotUserInvocable, ErrDenied, an error of OnChange, and ctx's own.
+// ErrNotUserInvocable, ErrDenied, those of OnChange, LoadState and SaveState, and
+// ctx's own.
 func (mw *Middleware) Invoke(ctx context.Context, name, args string) error {
 	fail := func(err error) error { return &Error{Op: "invoke", Skill: name, Err: err} }
 	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ctx, err := mw.loaded(ctx)
+	if err != nil {
 		return err
 	}
 	sc := scopeOf(ctx)
@@ -295,7 +301,7 @@ func (mw *Middleware) Invoke(ctx context.Context, name, args string) error {
 	if st.invokedBefore(f.Name, args, c.within) {
 		return nil
 	}
-	_, err := mw.launch(ctx, c, launchOrder{f: f, args: args, given: args != "", host: true})
+	_, err = mw.launch(ctx, c, launchOrder{f: f, args: args, given: args != "", host: true})
 	if err == errNoRoom {
 		return deny(mw.texts.ReasonLimit, ErrDenied)
 	}
@@ -337,9 +343,14 @@ func (s *State) exclusive(skill string, keep bool) (other string) {
 
 // Dismiss releases an active skill for the host, also one that the host
 // launched. Like skill_dismiss it concerns the context, never the limit.
-// Errors: ErrNoState, ErrNotActive, an error of OnChange, and ctx's own.
+// Errors: ErrNoState, ErrNotActive, those of OnChange, LoadState and SaveState,
+// and ctx's own.
 func (mw *Middleware) Dismiss(ctx context.Context, name, reason string) error {
 	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ctx, err := mw.loaded(ctx)
+	if err != nil {
 		return err
 	}
 	st := scopeOf(ctx).state

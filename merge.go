@@ -62,6 +62,7 @@ func merge(a, b book) book {
 	m.Dismissals = best(slices.Concat(a.Dismissals, b.Dismissals),
 		func(d dismissal) string { return d.Skill }, compareDismissals)
 	m.Pending = joint(a.Pending, b.Pending, func() []launch { return union(a.Pending, b.Pending, compareLaunches) })
+	m.Pending = slices.DeleteFunc(m.Pending, func(l launch) bool { return m.dismissed(&l) })
 	m.Turn, m.Batch = mergeTurns(&a, &b)
 
 	// Launches: the window of the turn that counts; outside it the last of each
@@ -86,7 +87,7 @@ func merge(a, b book) book {
 	last := best(union(retired, rest, compareLaunches), func(l launch) string { return l.Skill }, compareLaunches)
 	for _, l := range rest {
 		same := func(o launch) bool { return compareLaunches(o, l) == 0 }
-		over := slices.ContainsFunc(m.Dismissals, func(d dismissal) bool { return d.Skill == l.Skill && d.covers(&l) })
+		over := m.dismissed(&l)
 		needed := slices.ContainsFunc(last, same) || slices.ContainsFunc(m.Anchors, func(x anchor) bool { return x.of(&l) })
 		if !over && needed && !slices.ContainsFunc(retired, same) {
 			m.Launches = append(m.Launches, l)
@@ -94,12 +95,15 @@ func merge(a, b book) book {
 	}
 	m.Launches = union(m.Launches, window, compareLaunches)
 	m.Anchors = slices.DeleteFunc(m.Anchors, func(x anchor) bool {
-		over := slices.ContainsFunc(m.Dismissals, func(d dismissal) bool {
-			return d.Skill == x.Skill && d.covers(&launch{Turn: x.Turn, Seq: x.Seq})
-		})
+		over := m.dismissed(&launch{Skill: x.Skill, Turn: x.Turn, Seq: x.Seq})
 		return over || !slices.ContainsFunc(m.Launches, func(l launch) bool { return x.of(&l) })
 	})
 	return m
+}
+
+// dismissed reports whether a dismissal covers the launch.
+func (b *book) dismissed(l *launch) bool {
+	return slices.ContainsFunc(b.Dismissals, func(d dismissal) bool { return d.Skill == l.Skill && d.covers(l) })
 }
 
 // mergeAnchors takes the higher turn's anchors; at equal turns those that both

@@ -39,9 +39,14 @@ type Config struct {
 	// Audit receives every event, after the fact. Nil: none.
 	Audit func(context.Context, Event)
 	// OnChange is called after each launch and dismissal, before its observation
-	// returns: the place to save the State. Its error ends the call with that
+	// returns: the place to save a State that no Store keeps. Its error ends the call with that
 	// error; what happened stays recorded.
 	OnChange func(context.Context, *State) error
+	// Store keeps the States of conversations: see WithConversation. Nil: the host
+	// keeps them, and puts them into the context by WithState.
+	Store Store
+	// StoreTimeout bounds one call of the Store; 0 means 10 seconds.
+	StoreTimeout time.Duration
 	// Logger receives what an operator should know. Nil is silent.
 	Logger *slog.Logger
 	// Strict makes New fail when any skill is refused; the error joins all
@@ -55,6 +60,10 @@ type Config struct {
 	// KeepWindow keeps restricted launches as limits into the next turns, until
 	// they are dismissed: for procedures that ask the user back.
 	KeepWindow bool
+	// IdleTurns releases an active skill at the start of a turn if it was not
+	// launched in that many turns before: a dismissal with the reason "idle". One
+	// that KeepWindow still keeps as a limit stays. 0 releases none.
+	IdleTurns int
 	// ReinjectBudget bounds re-injected bodies, in tokens. 0 means the smaller
 	// of 25000 and a quarter of ContextWindow; negative re-injects none.
 	ReinjectBudget int
@@ -88,6 +97,7 @@ const (
 	defaultContextWindow  = 200_000
 	defaultReinjectBudget = 25_000
 	defaultShellTimeout   = 30 * time.Second
+	defaultStoreTimeout   = 10 * time.Second
 	maxVisibleSets        = 64 // listings kept, one per set of visible skills
 )
 
@@ -193,6 +203,10 @@ func (cfg *Config) settle() error {
 		return fmt.Errorf("%w: ContextWindow is negative", ErrConfig)
 	case cfg.ShellTimeout < 0:
 		return fmt.Errorf("%w: ShellTimeout is negative", ErrConfig)
+	case cfg.IdleTurns < 0:
+		return fmt.Errorf("%w: IdleTurns is negative", ErrConfig)
+	case cfg.StoreTimeout < 0:
+		return fmt.Errorf("%w: StoreTimeout is negative", ErrConfig)
 	}
 	for _, list := range []struct {
 		field string
@@ -229,6 +243,9 @@ func (cfg *Config) settle() error {
 	}
 	if cfg.ShellTimeout == 0 {
 		cfg.ShellTimeout = defaultShellTimeout
+	}
+	if cfg.StoreTimeout == 0 {
+		cfg.StoreTimeout = defaultStoreTimeout
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -390,9 +407,12 @@ func (mw *Middleware) audit(ctx context.Context, st *State, e Event) {
 	mw.cfg.Audit(ctx, e)
 }
 
-// onChange lets the host save the State after a launch or dismissal; a panic
-// is an error.
+// onChange saves the State after a launch or dismissal: in the Store, and by the
+// host; a panic is an error.
 func (mw *Middleware) onChange(ctx context.Context, st *State) (err error) {
+	if err := mw.saveKept(ctx, st); err != nil {
+		return err
+	}
 	if mw.cfg.OnChange == nil || st.child {
 		return nil
 	}

@@ -74,7 +74,11 @@ func (m *model) GenerateContent(
 		schemas = sc.plan.agent.schemas
 	}
 	rewritten := append(slices.Clone(options), rewriteOptions(schemas, m.mw.definitions))
-	resp, err := m.inner.GenerateContent(inside.in(ctx), p.place(), rewritten...)
+	sent, err := p.place()
+	if err != nil {
+		return nil, &Error{Op: "generate", Err: err}
+	}
+	resp, err := m.inner.GenerateContent(inside.in(ctx), sent, rewritten...)
 	if err != nil {
 		return resp, err
 	}
@@ -118,7 +122,11 @@ func (mw *Middleware) BeforeModel(ctx context.Context, messages []llms.MessageCo
 	if err != nil {
 		return nil, &Error{Op: "before model", Err: err}
 	}
-	return p.place(), nil
+	sent, err := p.place()
+	if err != nil {
+		return nil, &Error{Op: "before model", Err: err}
+	}
+	return sent, nil
 }
 
 // BeginTurn begins a turn: for loops whose messages do not show when one
@@ -136,33 +144,44 @@ func (mw *Middleware) BeginTurn(ctx context.Context) error {
 	if err != nil {
 		return &Error{Op: "begin turn", Err: err}
 	}
-	mw.begin(ctx, sc.state, func(current func(string) *policy) []launch {
+	err = mw.begin(ctx, sc.state, func(rules turnRules, now int64) turnStart {
 		sc.state.book.Turn.Explicit = true
-		return sc.state.begin(opener{Kind: byHost}, mw.cfg.KeepWindow, current)
+		return sc.state.begin(opener{Kind: byHost}, rules, now)
 	})
+	if err != nil {
+		return &Error{Op: "begin turn", Err: err}
+	}
 	return nil
 }
 
-// begin begins a turn of st for the host: pending launches are audited, and
-// skills that are gone from this release are logged, once st is unlocked.
-func (mw *Middleware) begin(ctx context.Context, st *State, turn func(current func(string) *policy) []launch) {
-	var joined []launch
+// begin begins a turn of st, or goes on with it. What that brought about is
+// audited, and skills that are gone from this release are logged, once st is
+// unlocked. A release of idle skills is a change to save.
+func (mw *Middleware) begin(ctx context.Context, st *State, turn func(rules turnRules, now int64) turnStart) error {
+	var start turnStart
 	var gone []string
-	st.do(func() {
-		joined = turn(func(name string) *policy {
-			p := mw.catalog.policy(name)
-			if p == nil && !slices.Contains(gone, name) {
-				gone = append(gone, name)
-			}
-			return p
-		})
-	})
+	now := mw.now().UnixMilli()
+	rules := turnRules{keepWindow: mw.cfg.KeepWindow, idleTurns: mw.cfg.IdleTurns, current: func(name string) *policy {
+		p := mw.catalog.policy(name)
+		if p == nil && !slices.Contains(gone, name) {
+			gone = append(gone, name)
+		}
+		return p
+	}}
+	st.do(func() { start = turn(rules, now) })
 	for _, name := range gone {
 		mw.log.Warn("skillbay: an active skill is gone from this release", "skill", name, "session", st.SessionID())
 	}
-	for i := range joined {
-		mw.auditLaunch(ctx, st, &joined[i])
+	for i := range start.joined {
+		mw.auditLaunch(ctx, st, &start.joined[i])
 	}
+	for _, d := range start.released {
+		mw.audit(ctx, st, Event{Type: EventDismissed, Skill: d.Skill, Detail: d.Reason})
+	}
+	if len(start.released) == 0 {
+		return nil
+	}
+	return mw.onChange(ctx, st)
 }
 
 // prepare reads the messages of a model call and sees whether they begin a
@@ -193,13 +212,15 @@ func (mw *Middleware) prepare(
 	case sc.run != nil:
 		p.target, p.pinned = sc.run.pin(st, messages, p.reading)
 	case p.offers:
-		mw.see(ctx, p)
+		if err := mw.see(ctx, p); err != nil {
+			return nil, err
+		}
 	}
 	return p, nil
 }
 
 // see begins a loop's turn or goes on with it.
-func (mw *Middleware) see(ctx context.Context, p *placement) {
+func (mw *Middleware) see(ctx context.Context, p *placement) error {
 	st, r := p.st, p.reading
 	var was turn
 	st.do(func() { was = st.book.Turn })
@@ -209,12 +230,12 @@ func (mw *Middleware) see(ctx context.Context, p *placement) {
 		opens = openerAt(st, p.messages, r.current)
 	}
 	begins := r.open && !was.Explicit && (was.N == 0 || was.Answered || stands >= 0 && stands != r.current)
-	mw.begin(ctx, st, func(current func(string) *policy) []launch {
+	err := mw.begin(ctx, st, func(rules turnRules, now int64) (none turnStart) {
 		switch {
 		case st.book.Turn.N != was.N:
-			return nil // another call of this State saw the turn first
+			return none // another call of this State saw the turn first
 		case begins:
-			return st.begin(opens, mw.cfg.KeepWindow, current)
+			return st.begin(opens, rules, now)
 		}
 		return st.goOn(opens)
 	})
@@ -222,6 +243,7 @@ func (mw *Middleware) see(ctx context.Context, p *placement) {
 		r.sightings = append(r.sightings, sighting{opener: opens, at: r.current})
 	}
 	p.opener = opens
+	return err
 }
 
 // answered notes a loop's answer: its calls become the batch, or, without any,

@@ -153,7 +153,7 @@ type placement struct {
 
 // place returns the messages to send: a copy with the listing, the bodies of
 // active skills and all that SPEC 10 asks of what is sent.
-func (p *placement) place() []llms.MessageContent {
+func (p *placement) place() ([]llms.MessageContent, error) {
 	var heads map[int][]string
 	put := func(at int, text string) {
 		if heads == nil {
@@ -164,7 +164,9 @@ func (p *placement) place() []llms.MessageContent {
 	none := len(p.messages) // the index of a human message that has to be added
 	if p.offers {
 		if l := p.mw.listingFor(p.ctx, p.st); l.text != "" {
-			p.announce(l)
+			if err := p.announce(l); err != nil {
+				return nil, err
+			}
 			put(orElse(p.reading.first, none), l.text)
 		}
 	}
@@ -183,7 +185,7 @@ func (p *placement) place() []llms.MessageContent {
 			put(orElse(at, none), text)
 		}
 	}
-	return p.write(heads, b.released(p, visible))
+	return p.write(heads, b.released(p, visible)), nil
 }
 
 func orElse(at, other int) int {
@@ -194,16 +196,23 @@ func orElse(at, other int) int {
 }
 
 // announce enters the listing's names into the ledger and audits the new ones.
-func (p *placement) announce(l *listing) {
+// A Store has them first, so that a crash announces nothing twice.
+func (p *placement) announce(l *listing) error {
 	var news []string
 	p.st.do(func() {
 		if p.st.told != l { // not told in this process: compare with the ledger
 			news, p.st.told = p.st.announce(l.names), l
 		}
 	})
-	if news != nil {
-		p.mw.audit(p.ctx, p.st, Event{Type: EventAnnounced, Skills: news})
+	if news == nil {
+		return nil
 	}
+	if err := p.mw.saveKept(p.ctx, p.st); err != nil {
+		p.st.do(func() { p.st.unannounce(news) })
+		return err
+	}
+	p.mw.audit(p.ctx, p.st, Event{Type: EventAnnounced, Skills: news})
+	return nil
 }
 
 // bookView is a copy of what a model call needs of a State.

@@ -17,14 +17,22 @@ const (
 
 // Reminder makes a human message of the host's own that is no real user
 // message for this State: a summary, a nudge. The key in it cannot be guessed
-// and is not sent to the model. Errors: ErrNoState and ctx's own.
+// and is not sent to the model. Errors: ErrNoState, those of LoadState and
+// SaveState, and ctx's own.
 func (mw *Middleware) Reminder(ctx context.Context, text string) (llms.MessageContent, error) {
 	if err := ctx.Err(); err != nil {
+		return llms.MessageContent{}, err
+	}
+	ctx, err := mw.loaded(ctx)
+	if err != nil {
 		return llms.MessageContent{}, err
 	}
 	st := scopeOf(ctx).state
 	if st == nil {
 		return llms.MessageContent{}, &Error{Op: "reminder", Err: ErrNoState}
+	}
+	if err := mw.saveKept(ctx, st); err != nil { // a new State's secret must not be lost
+		return llms.MessageContent{}, err
 	}
 	return llms.TextParts(llms.ChatMessageTypeHuman, reminderKeyed+st.sign(text)+`">`+text+reminderClose), nil
 }

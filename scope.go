@@ -12,6 +12,9 @@ type scope struct {
 	frame   *frame      // the innermost enclosing tool call, of any State
 	handled *Middleware // the middleware whose wrapped model is already at work on this call
 	bypass  bool        // model calls pass through
+
+	conversation string // the id of a conversation that Config.Store keeps
+	kept         *kept  // its State, once loaded
 }
 
 type scopeKey struct{}
@@ -49,10 +52,22 @@ func (sc scope) usable() error {
 // there, which is still held to what the tool call itself was held to.
 func WithState(ctx context.Context, st *State) context.Context {
 	sc := scopeOf(ctx)
-	if sc.state != st {
-		sc.state, sc.run, sc.plan, sc.handled = st, nil, nil, nil
+	if sc.state != st || st == nil {
+		sc.enter(st)
 	}
 	return sc.in(ctx)
+}
+
+// enter goes to another State, outside any run of it, that no Store keeps.
+func (sc *scope) enter(st *State) {
+	sc.state, sc.run, sc.plan, sc.handled = st, nil, nil, nil
+	sc.conversation, sc.kept = "", nil
+}
+
+// keep goes to the State of a conversation that a Store keeps.
+func (sc *scope) keep(k *kept) {
+	sc.enter(k.state)
+	sc.conversation, sc.kept = k.id, k
 }
 
 // StateFrom returns the State that WithState put into ctx.

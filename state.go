@@ -262,7 +262,10 @@ func (s *State) Announced() (names []string) {
 // next turn.
 func (s *State) Invoked() (launches []Launch) {
 	s.do(func() {
-		for _, l := range slices.Concat(s.book.Launches, s.book.Pending) {
+		for i, l := range slices.Concat(s.book.Launches, s.book.Pending) {
+			if i >= len(s.book.Launches) {
+				l.Turn = 0
+			}
 			digest, _ := base64.RawStdEncoding.DecodeString(l.Digest)
 			launches = append(launches, Launch{
 				Skill: l.Skill, Args: l.Args, ToolCallID: l.CallID, Turn: l.Turn, Time: instant(l.Time),
@@ -332,6 +335,12 @@ func (d *dismissal) covers(l *launch) bool {
 func (s *State) active(l *launch) bool {
 	last := s.last(l.Skill)
 	return last != nil && last.Seq == l.Seq && last.Turn == l.Turn && !s.dismissed(l)
+}
+
+// number gives a launch of the host's the next number. s.mu is held.
+func (s *State) number(l *launch) {
+	s.book.Seq++
+	l.Seq, l.Turn = s.book.Seq, s.book.Turn.N
 }
 
 // enter records a launch in the window, under the lists of the skill's first
@@ -493,6 +502,11 @@ func (s *State) dismiss(d dismissal) {
 	if d.Host {
 		b.Pending = slices.DeleteFunc(b.Pending, func(l launch) bool { return l.Skill == d.Skill })
 	}
+	for i := range b.Pending { // what waits is no concern of the model's: it comes after
+		if l := &b.Pending[i]; l.Skill == d.Skill {
+			s.number(l)
+		}
+	}
 	s.prune(nil)
 	s.changed()
 }
@@ -511,6 +525,13 @@ func (s *State) announce(names []string) []string {
 		s.changed()
 	}
 	return news
+}
+
+// unannounce takes names out again that no model was told. s.mu is held.
+func (s *State) unannounce(names []string) {
+	s.book.Announced = slices.DeleteFunc(s.book.Announced, func(name string) bool { return slices.Contains(names, name) })
+	s.told = nil
+	s.changed()
 }
 
 // acquire marks the State as used by r, or returns ErrBusy.

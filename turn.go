@@ -6,6 +6,9 @@ import (
 	"slices"
 )
 
+// reasonIdle is the reason of a release by Config.IdleTurns.
+const reasonIdle = "idle"
+
 // openerKind tells what a turn was opened by, or an anchor hangs on.
 type openerKind string
 
@@ -46,11 +49,25 @@ func hashOf(text string) string {
 	return base64.RawStdEncoding.EncodeToString(sum[:16])
 }
 
+// turnRules is what a Config says of turns, and current gives the lists of skills
+// that still exist.
+type turnRules struct {
+	keepWindow bool
+	idleTurns  int
+	current    func(string) *policy
+}
+
+// turnStart is what the start of a turn, or going on with it, brought about that
+// is to be audited.
+type turnStart struct {
+	joined   []launch    // launches of the host that join the turn
+	released []dismissal // skills that were idle for too long
+}
+
 // begin starts the next turn (SPEC 10.1), closing the window: launches leave
-// it, and with keep, restricted ones that are not dismissed stay as limits
-// (8.8). current gives the lists of skills that still exist. It returns what
-// join does. s.mu is held.
-func (s *State) begin(o opener, keep bool, current func(string) *policy) []launch {
+// it, and with keepWindow, restricted ones that are not dismissed stay as limits
+// (8.8). now is the time of releases. s.mu is held.
+func (s *State) begin(o opener, rules turnRules, now int64) (start turnStart) {
 	t := &s.book.Turn
 	t.N++
 	t.Opener, t.ByHost = o, o.Kind == byHost
@@ -59,23 +76,44 @@ func (s *State) begin(o opener, keep bool, current func(string) *policy) []launc
 	s.batch = nil
 	for i := range s.book.Launches {
 		l := &s.book.Launches[i]
-		l.Window = l.Window && keep && !s.dismissed(l) && (l.restricts() || current(l.Skill).restricts())
+		l.Window = l.Window && rules.keepWindow && !s.dismissed(l) && (l.restricts() || rules.current(l.Skill).restricts())
 	}
-	joined := s.join()
+	start.released = s.releaseIdle(rules.idleTurns, now)
+	start.joined = s.join()
 	s.book.Anchors = slices.DeleteFunc(s.book.Anchors, func(a anchor) bool {
 		last := s.last(a.Skill)
 		return a.Kind == anchorAbsent || last == nil || !a.of(last)
 	})
-	s.prune(current)
+	s.prune(rules.current)
 	s.changed()
-	return joined
+	return start
+}
+
+// releaseIdle dismisses every active skill whose last launch is more than idle
+// turns old; 0: none. One that still restricts stays: time lifts no limit.
+// s.mu is held.
+func (s *State) releaseIdle(idle int, now int64) (released []dismissal) {
+	if idle == 0 {
+		return nil
+	}
+	for i := range s.book.Launches {
+		l := &s.book.Launches[i]
+		if s.book.Turn.N-l.Turn > idle && s.active(l) && s.first(l.Skill) == nil {
+			released = append(released, dismissal{
+				Skill: l.Skill, Reason: reasonIdle, Turn: s.book.Turn.N, Time: now, Covers: s.book.Seq,
+			})
+		}
+	}
+	for _, d := range released {
+		s.dismiss(d)
+	}
+	return released
 }
 
 // goOn continues the turn; under another opener than before, launches so far
 // grant nothing more (SPEC 10.1). A turn that the host began was opened by no
-// message, so that none can put it in doubt. It returns what join does.
-// s.mu is held.
-func (s *State) goOn(o opener) []launch {
+// message, so that none can put it in doubt. s.mu is held.
+func (s *State) goOn(o opener) turnStart {
 	t := &s.book.Turn
 	if t.Opener != o {
 		if !t.ByHost {
@@ -89,7 +127,7 @@ func (s *State) goOn(o opener) []launch {
 		t.Opener = o
 		s.changed()
 	}
-	return s.join()
+	return turnStart{joined: s.join()}
 }
 
 // join takes pending launches of the host into the current turn (SPEC 7) and
@@ -107,8 +145,7 @@ func (s *State) join() []launch {
 			l.Unaudited = false
 			unaudited = append(unaudited, l)
 		}
-		s.book.Seq++
-		l.Seq, l.Turn = s.book.Seq, s.book.Turn.N
+		s.number(&l)
 		s.enter(l)
 	}
 	s.book.Pending = nil

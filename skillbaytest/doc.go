@@ -1,0 +1,3 @@
+// Package skillbaytest holds what others write for skillbay against skillbay's
+// contracts: [TestStore] a Store.
+package skillbaytest
