@@ -194,6 +194,7 @@ type loop struct {
 	script  *script
 	model   llms.Model
 	state   *State
+	base    context.Context // nil: one of its own
 	history []llms.MessageContent
 	ran     []string
 	mu      sync.Mutex
@@ -204,7 +205,12 @@ func newLoop(t testing.TB, b *bay) *loop {
 	return &loop{t: t, bay: b, script: s, model: b.WrapModel(s), state: NewState()}
 }
 
-func (l *loop) ctx() context.Context { return WithState(context.Background(), l.state) }
+func (l *loop) ctx() context.Context {
+	if l.base != nil {
+		return l.base
+	}
+	return WithState(context.Background(), l.state)
+}
 
 var userTools = []llms.Tool{
 	{Type: "function", Function: &llms.FunctionDefinition{Name: "Read", Parameters: map[string]any{"type": "object"}}},
