@@ -93,7 +93,8 @@
 // loops that write one prompt, and loops that use only CallTool, must call it.
 //
 // With Config.KeepWindow restricted launches stay as limits in the next turns,
-// until they are dismissed: for procedures that ask the user back.
+// until they are dismissed: for procedures that ask the user back. With
+// Config.IdleTurns a skill that was not launched for so many turns is released.
 //
 // # State
 //
@@ -104,6 +105,12 @@
 // client. One State serves one outermost run at a time ([ErrBusy]); copies that
 // went on in two places are joined by [State.Merge], and a branched conversation
 // begins with [State.Fork].
+//
+// With Config.Store skillbay does the saving: under [WithConversation] a run
+// loads the State, saves it before the model learns of a launch or dismissal and
+// at its end, and merges what another pod saved meanwhile. [SQLStore] keeps
+// States in SQLite, PostgreSQL, MySQL or MariaDB, [MemoryStore] in this process;
+// package skillbaytest holds another [Store] to the contract.
 //
 // The State is authoritative: within a turn, a history that was cut, summarised
 // or forged can tighten what the State says, never loosen it. And it brings back

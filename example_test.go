@@ -366,6 +366,82 @@ func serve(ctx context.Context, db *sql.DB, exec *skillbay.Executor, m schema.Me
 
 var _ = serve // compiled for README.md; it needs a database to run
 
+// Pods of a service share a Store: any of them goes on with a conversation.
+func ExampleWithConversation() {
+	store := new(skillbay.MemoryStore) // a service: NewSQLStore
+	pod := func(answers ...*llms.ContentResponse) *skillbay.Executor {
+		mw, err := skillbay.New(skillbay.Config{
+			Skills: []skillbay.Source{skillbay.FS(shop, "skills")},
+			Store:  store,
+			Audit:  printEvent,
+		})
+		if err != nil {
+			log.Fatal(err)
+		}
+		exec, err := mw.WrapExecutor(agents.NewExecutor(agents.NewOpenAIFunctionsAgent(
+			&canned{answers: answers}, []tools.Tool{desk("OrderLookup"), desk("AddressChange")})))
+		if err != nil {
+			log.Fatal(err)
+		}
+		return exec
+	}
+
+	// The first pod launches a skill; then its provider fails.
+	ctx := context.Background()
+	one := pod(wants("1", "skill", `{"skill":"refunds","args":"A123"}`), nil)
+	request := skillbay.WithConversation(ctx, "4711")
+	_, err := chains.Run(request, one, "I want my money back for A123.")
+	fmt.Println("failed:", err != nil)
+
+	// The customer asks again, and another pod answers: with the instructions in
+	// front of the question, and under the same limits.
+	two := pod(wants("2", "AddressChange", `{"__arg1":"A123"}`), says("It is on its way."))
+	out, err := chains.Run(request, two, "I want my money back for A123.")
+	fmt.Println(out, err)
+	// Output:
+	// skills_announced [refunds shipping]
+	// skill_invoked refunds
+	// failed: true
+	// skill_reinjected refunds
+	// tool_call_blocked AddressChange not listed [refunds]
+	// It is on its way. <nil>
+}
+
+// inStore is a service whose conversations a database keeps.
+func inStore(ctx context.Context, db *sql.DB, exec *skillbay.Executor, m schema.Memory) {
+	store, err := skillbay.NewSQLStore(db, skillbay.PostgreSQL, "") // or skillbay.SQLite, skillbay.MySQL
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := store.Create(ctx); err != nil { // its one table, unless your migrations make it
+		log.Fatal(err)
+	}
+	mw, err := skillbay.New(skillbay.Config{
+		Skills: []skillbay.Source{skillbay.Dir("skills")},
+		Store:  store,
+	})
+	if err != nil {
+		log.Fatal(mw, err)
+	}
+
+	// Every request, on whatever pod it arrives.
+	ctx = skillbay.WithConversation(ctx, "4711")
+	out, err := chains.Run(ctx, exec.WithMemory(m), "Where is my refund?")
+	fmt.Println(out, err)
+}
+
+// loopInStore is one request of a loop of one's own.
+func loopInStore(ctx context.Context, mw *skillbay.Middleware, loop func(context.Context) error) (err error) {
+	ctx, err = mw.LoadState(skillbay.WithConversation(ctx, "4711"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, mw.SaveState(ctx)) }() // err: the named result
+	return loop(ctx)
+}
+
+var _, _ = inStore, loopInStore // compiled for README.md; they need a database to run
+
 // A summary replaces the history, and with it the instructions of an active
 // skill: the next request has them again, in front of the newest user text.
 func ExampleMiddleware_Reminder() {

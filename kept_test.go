@@ -134,12 +134,15 @@ func TestStoreKeepsFailedRuns(t *testing.T) {
 			n := 0
 			exec, err := b.WrapExecutor(agents.NewExecutor(agents.NewOpenAIFunctionsAgent(modelFunc(
 				func(context.Context, []llms.MessageContent, llms.CallOptions) (*llms.ContentResponse, error) {
-					if n++; n == 1 {
+					switch n++; n {
+					case 1:
 						return calls(skillCall("refund", "A1")), nil
+					case 2:
+						return calls(toolCall("Write", "x")), nil
 					}
 					_, err := end(cancel)
 					return nil, err
-				}), nil)))
+				}), []tools.Tool{&echo{name: "Write"}})))
 			require.NoError(t, err)
 			func() {
 				defer func() { _ = recover() }()
@@ -149,6 +152,7 @@ func TestStoreKeepsFailedRuns(t *testing.T) {
 			st := store.state(t, "4711")
 			assert.False(t, st.book.Turn.Answered)
 			assert.Equal(t, []string{"refund"}, st.Active())
+			assert.Equal(t, "Write", st.book.Batch.Calls[0].Tool, "all up to the end is kept")
 
 			// The same input goes on with the turn, limits included.
 			p := newPod(t, Config{Store: store}, desk)
@@ -212,6 +216,75 @@ func TestStoreUnknownOutcome(t *testing.T) {
 	_, err = p.run(conversation("4711"), "Pay", calls(toolCall("Write", "1 Euro")))
 	require.NoError(t, err)
 	assert.Equal(t, []string{"1 Euro"}, p.tool.ran, "granted by the launch that was kept")
+}
+
+// In a loop that goes on after such a save, nothing is contested either.
+func TestStoreUnknownOutcomeInALoop(t *testing.T) {
+	store := &shelf{}
+	b := newBay(t, Config{Store: store}, desk)
+	ctx, err := b.LoadState(conversation("4711"))
+	require.NoError(t, err)
+	_, err = b.BeforeModel(ctx, []llms.MessageContent{human("Hello")})
+	require.NoError(t, err)
+	lost := errors.New("connection lost")
+	launch := func(name string) error {
+		call := skillCall(name, "")
+		ai := llms.MessageContent{Role: llms.ChatMessageTypeAI, Parts: []llms.ContentPart{call}}
+		_, err := b.CallTool(ctx, []llms.MessageContent{human("Hello"), ai}, call, nil)
+		return err
+	}
+	store.onSave = func(_ context.Context, _ string, _ Record, save func() error) error {
+		return errors.Join(save(), lost)
+	}
+	require.ErrorIs(t, launch("shipping"), lost)
+	store.onSave = nil
+	require.NoError(t, launch("policy"))
+	st := store.state(t, "4711")
+	assert.Equal(t, []string{"shipping", "policy"}, st.Active())
+	assert.False(t, st.book.Turn.Contested)
+}
+
+// A Store whose replica answers with an old record loses nothing of a newer one.
+func TestStoreThatIsStale(t *testing.T) {
+	store := &shelf{}
+	one, two := newBay(t, Config{Store: store}, desk), newBay(t, Config{Store: &store.MemoryStore}, desk)
+	ctx, err := one.LoadState(conversation("4711"))
+	require.NoError(t, err)
+	require.NoError(t, one.SaveState(ctx))
+	old, err := store.MemoryStore.Load(ctx, "4711")
+	require.NoError(t, err)
+	require.NoError(t, two.Invoke(conversation("4711"), "shipping", ""))
+	reads := 0
+	store.onLoad = func(_ context.Context, r Record) (Record, error) {
+		if reads++; reads == 1 {
+			require.NoError(t, two.Invoke(conversation("4711"), "policy", "")) // one more conflict
+			return r, nil
+		}
+		old.Revision = r.Revision
+		return old, nil
+	}
+	require.NoError(t, one.Invoke(ctx, "refund", ""))
+	assert.Equal(t, 2, reads)
+	assert.Subset(t, store.state(t, "4711").Active(), []string{"refund", "shipping"})
+}
+
+// A conversation that expired while a run was on is kept anew.
+func TestStorePurgedMeanwhile(t *testing.T) {
+	store := &shelf{}
+	p := newPod(t, Config{Store: store}, desk)
+	_, err := p.run(conversation("4711"), "Hello", calls(skillCall("shipping", "")))
+	require.NoError(t, err)
+	p.script.steps = []func(request) *llms.ContentResponse{func(request) *llms.ContentResponse {
+		n, err := store.Purge(context.Background(), time.Now().Add(time.Hour))
+		require.NoError(t, err)
+		require.EqualValues(t, 1, n)
+		return calls(skillCall("refund", "A1"))
+	}}
+	_, err = p.run(conversation("4711"), "Refund")
+	require.NoError(t, err)
+	st := store.state(t, "4711")
+	assert.Equal(t, []string{"shipping", "refund"}, st.Active())
+	assert.Equal(t, 2, st.Turn())
 }
 
 func TestStoreConflictForEver(t *testing.T) {
