@@ -17,9 +17,9 @@ FUZZTIME ?= 10s
 # each runs a command in every module, up to the first that fails.
 each = @set -e; for dir in $(MODULES); do echo "== $$dir: $(1)"; (cd "$$dir" && $(1)); done
 
-.PHONY: check lint fmt vet staticcheck golangci-lint actionlint tidy test build fuzz cover bench demo modules
+.PHONY: check lint fmt vet staticcheck golangci-lint actionlint tidy test stores build fuzz cover bench once scorecard demo modules
 
-check: test build tidy lint
+check: test stores once build tidy lint
 
 lint: fmt vet staticcheck golangci-lint actionlint
 
@@ -43,8 +43,17 @@ actionlint:
 tidy:
 	$(call each,$(ALONE) go mod tidy -diff)
 
+# bench/ brings the peers along, which take the race detector minutes to compile;
+# the library itself runs under it in its own tests.
 test:
-	$(call each,go test $(RACE) -shuffle=on ./...)
+	$(call each,go test $$([ $$dir = bench ] || echo $(RACE)) -shuffle=on ./...)
+
+# The tests of States in stores, at full size: which databases ran, which were
+# skipped, and the figures. `.ci/services` installs the databases.
+stores:
+	@echo "== integration: crash, two pods, soak, faults"
+	@cd integration && set -o pipefail && go test -count=1 -v -timeout 15m -run '^(TestStores|TestCrash|TestTwoPods|TestSoak|TestFaults)$$' . 2>&1 \
+		| grep -E '^ *(--- |[a-z_]+_test\.go:[0-9]+: (figure|skipped):|panic:|FAIL|ok )|_test\.go:[0-9]+: figure|Error|skip'
 
 build:
 	$(call each,$(ALONE) go build -o /dev/null ./...)
@@ -59,8 +68,17 @@ cover:
 	go tool cover -html=coverage.out -o coverage.html
 	go tool cover -func=coverage.out | tail -1
 
+# Both tables: tokens by strategy, and time beside the peers.
 bench:
-	$(call each,go test -run '^$$' -bench . -benchmem ./...)
+	cd bench && go run ./cmd/economy && go run ./cmd/scorecard -table
+
+# Every goal of speed and tokens, a line each; it fails when one is missed.
+scorecard:
+	@cd bench && go run ./cmd/scorecard
+
+# Each benchmark of every module, once: that they still run.
+once:
+	$(call each,go test -run '^$$' -bench . -benchtime 1x ./... | grep -v 'no test files')
 
 demo:
 	go run ./examples/support-bot

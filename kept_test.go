@@ -449,6 +449,12 @@ func TestStoreOfALoop(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, b.SaveState(ctx))
 	assert.Equal(t, saves, store.saves, "nothing changed, nothing is saved")
+
+	require.NoError(t, b.BeginTurn(ctx))
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	require.NoError(t, b.SaveState(cancelled), "a customer who hangs up loses nothing")
+	assert.Equal(t, 3, store.state(t, "4711").Turn())
 }
 
 func TestStoreOfTheHostsCalls(t *testing.T) {
