@@ -124,7 +124,7 @@ func ExampleMiddleware_Listing() {
 	fmt.Println(mw.Listing()) // goodwill is the host's alone: disable-model-invocation
 
 	// Output:
-	// These skills are available. When a request falls under one of them, call the `skill` tool with its name before acting, and follow the instructions that it returns. Release a skill that is no longer needed with `skill_dismiss`.
+	// Skills. When a request falls under one of these, call `skill` with its name before acting, and follow the instructions that it returns. Release one that is no longer needed with `skill_dismiss`.
 	// - refunds: Refunds and returns of orders - the customer wants money back
 	// - shipping: Where a parcel is
 }

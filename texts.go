@@ -94,16 +94,18 @@ type Texts struct {
 
 	// SkillTool, DismissTool and FileTool describe skillbay's tools; the
 	// Param texts describe their parameters.
-	SkillTool, DismissTool, FileTool                                       string
+	SkillTool, DismissTool, FileTool string
+	// ToolInput ends such a description for agents that write one prompt, whose
+	// models see no schema.
+	ToolInput                                                              string `has:"form"`
 	ParamSkill, ParamArgs, ParamReason, ParamPath, ParamOffset, ParamLimit string
 }
 
 // English is what skillbay says unless Config.Texts says otherwise. Do not
 // change it: copy it (t := *skillbay.English) to change single texts.
 var English = &Texts{
-	ListingIntro: "These skills are available. When a request falls under one of them, call the `skill` tool " +
-		"with its name before acting, and follow the instructions that it returns. " +
-		"Release a skill that is no longer needed with `skill_dismiss`.",
+	ListingIntro: "Skills. When a request falls under one of these, call `skill` with its name before acting, " +
+		"and follow the instructions that it returns. Release one that is no longer needed with `skill_dismiss`.",
 	ListingMore: "({count} more skills are not listed; `skill` launches them by name.)",
 
 	Launched:      "Follow these instructions now, for the current request.",
@@ -122,10 +124,10 @@ var English = &Texts{
 		"or release it with `skill_dismiss` first.",
 	ReasonLimit: "Too many skills or arguments in this turn.",
 
-	Dismissed: "Skill {skill} is released. Its instructions no longer apply.",
+	Dismissed: "Skill {skill} is released; its instructions no longer apply.",
 	NotActive: "Skill {skill} is not active; there is nothing to release.",
 	HostOnly:  "Skill {skill} was invoked for the user and can be released only by the application.",
-	Released:  "(Skill {skill} was launched here; its instructions were released and no longer apply.)",
+	Released:  "(Skill {skill} was launched here; its instructions no longer apply.)",
 
 	FileNotActive:  "Skill {skill} is not active: launch it with `skill` first.",
 	UnknownFile:    "Skill {skill} has no file \"{path}\". Closest names: {files}.",
@@ -154,12 +156,10 @@ var English = &Texts{
 	Absent: "The instructions of these active skills are not shown here: {skills}. " +
 		"Call `skill` again for one that is needed.",
 
-	SkillTool: "Launches a skill: returns instructions of the company for a kind of request. " +
-		"Input: {\"skill\": \"name\", \"args\": \"optional text\"}.",
-	DismissTool: "Releases a launched skill whose instructions are no longer needed. " +
-		"Input: {\"skill\": \"name\", \"reason\": \"optional text\"}.",
-	FileTool: "Reads a file that belongs to a launched skill. " +
-		"Input: {\"skill\": \"name\", \"path\": \"file\", \"offset\": 0, \"limit\": 65536}.",
+	SkillTool:   "Launches a skill: returns the company's instructions for a kind of request.",
+	DismissTool: "Releases a launched skill that is no longer needed.",
+	FileTool:    "Reads a file that belongs to a launched skill.",
+	ToolInput:   "Input: {form}",
 	ParamSkill:  "The skill's name, as listed.",
 	ParamArgs:   "Arguments for the skill, as plain text.",
 	ParamReason: "Why the skill is no longer needed.",
@@ -214,9 +214,10 @@ var Chinese = &Texts{
 	Invoked:             "已为下面的请求启动技能 {skill}。现在请按其说明办理；不要再用 `skill` 启动它。",
 	Absent:              "以下使用中的技能的说明未在此显示：{skills}。需要时请再次调用 `skill`。",
 
-	SkillTool:   "启动一个技能：返回公司对某类请求的说明。输入：{\"skill\": \"名称\", \"args\": \"可选文本\"}。",
-	DismissTool: "释放一个不再需要的技能。输入：{\"skill\": \"名称\", \"reason\": \"可选文本\"}。",
-	FileTool:    "读取已启动技能的文件。输入：{\"skill\": \"名称\", \"path\": \"文件\", \"offset\": 0, \"limit\": 65536}。",
+	SkillTool:   "启动一个技能：返回公司对某类请求的说明。",
+	DismissTool: "释放一个不再需要的技能。",
+	FileTool:    "读取已启动技能的文件。",
+	ToolInput:   "输入：{form}",
 	ParamSkill:  "列表中的技能名称。",
 	ParamArgs:   "给技能的参数，纯文本。",
 	ParamReason: "为何不再需要该技能。",

@@ -19,6 +19,13 @@ const (
 	maxFilePage    = 64 << 10 // bytes of one skill_file answer
 )
 
+// The inputs of skillbay's tools, as models are told.
+const (
+	formSkill   = `{"skill": "name", "args": "optional text"}`
+	formDismiss = `{"skill": "name", "reason": "optional text"}`
+	formFile    = `{"skill": "name", "path": "file", "offset": 0, "limit": 65536}`
+)
+
 // ToolDefinitions returns the definitions of skillbay's tools, for a loop that
 // does not use WrapModel. Their set is fixed by New: none when no skill is
 // loaded. The caller owns the result.
@@ -156,8 +163,12 @@ type ownTool struct {
 // Name implements tools.Tool.
 func (o *ownTool) Name() string { return o.definition.Name }
 
-// Description implements tools.Tool.
-func (o *ownTool) Description() string { return o.definition.Description }
+// Description implements tools.Tool: with the input's form, since a one-prompt
+// agent shows its model nothing else.
+func (o *ownTool) Description() string {
+	form := map[string]string{toolSkill: formSkill, toolDismiss: formDismiss, toolFile: formFile}[o.definition.Name]
+	return o.definition.Description + " " + fill(o.mw.texts.ToolInput, "form", form)
+}
 
 // Schema returns the tool's JSON schema, which the caller must not change.
 func (o *ownTool) Schema() map[string]any { return o.definition.Parameters.(map[string]any) }
@@ -187,7 +198,7 @@ func (mw *Middleware) runSkill(ctx context.Context, c *ticket) (string, error) {
 		if !in.wrong {
 			problem = t.ProblemEmpty
 		}
-		return fill(t.BadInput, "problem", problem, "form", `{"skill": "name", "args": "text"}`), nil
+		return fill(t.BadInput, "problem", problem, "form", formSkill), nil
 	}
 	f := mw.catalog.find(in.skill)
 	hidden := f != nil && !mw.shows(ctx, st, f)
@@ -236,7 +247,7 @@ func (mw *Middleware) runDismiss(ctx context.Context, c *ticket) (string, error)
 	in := mw.catalog.parse(c.input)
 	name := st.recorded(in.skill)
 	if in.wrong || strings.TrimSpace(in.skill) == "" {
-		return fill(t.BadInput, "problem", t.ProblemForm, "form", `{"skill": "name", "reason": "text"}`), nil
+		return fill(t.BadInput, "problem", t.ProblemForm, "form", formDismiss), nil
 	}
 	if f := mw.catalog.find(in.skill); name == "" && f != nil {
 		name = f.Name
@@ -312,7 +323,7 @@ func (mw *Middleware) runFile(ctx context.Context, c *ticket) (string, error) {
 	t, st := mw.texts, c.state
 	in := mw.catalog.parse(c.input)
 	if in.wrong || strings.TrimSpace(in.skill) == "" {
-		return fill(t.BadInput, "problem", t.ProblemForm, "form", `{"skill": "name", "path": "file"}`), nil
+		return fill(t.BadInput, "problem", t.ProblemForm, "form", formFile), nil
 	}
 	f := mw.catalog.find(in.skill)
 	if f == nil || !st.activeBy(f.Name, c.base) || !mw.shows(ctx, st, f) {

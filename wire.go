@@ -14,8 +14,8 @@ import (
 // rewriteOptions returns the option that makes tools fit for the wire:
 // Functions become Tools, since Claude, Gemini and Bedrock clients ignore the
 // former (llms/anthropic/anthropicllm.go:144, llms/googleai/googleai.go:99);
-// a tool with a schema gets it instead of langchaingo's one string; the tools
-// of extra that are missing are added to a call that offers any. It is pure
+// a tool with a schema gets it instead of langchaingo's one string; a call that
+// offers any tool gets those of extra, as they are defined there. It is pure
 // and idempotent, since a client may apply options twice, and never writes to
 // what the caller may share.
 func rewriteOptions(schemas map[string]map[string]any, extra []llms.Tool) llms.CallOption {
@@ -25,6 +25,11 @@ func rewriteOptions(schemas map[string]map[string]any, extra []llms.Tool) llms.C
 		}
 		offered := make([]llms.Tool, 0, len(o.Tools)+len(o.Functions)+len(extra))
 		add := func(t llms.Tool) {
+			for _, own := range extra { // as a functions agent hands it on, an own tool's description is a ReAct agent's
+				if t.Function != nil && sameTool(own.Function.Name, t.Function.Name) {
+					t = own
+				}
+			}
 			if t.Function != nil && slices.ContainsFunc(offered, func(have llms.Tool) bool {
 				return have.Function != nil && sameTool(have.Function.Name, t.Function.Name)
 			}) {
