@@ -12,7 +12,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tmc/langchaingo/agents"
+	"github.com/tmc/langchaingo/chains"
 	"github.com/tmc/langchaingo/llms"
+	"github.com/tmc/langchaingo/tools"
 )
 
 // benchSkills writes n skills with 2 KiB bodies and one reference file each.
@@ -22,7 +25,7 @@ func benchSkills(b testing.TB, n int) string {
 	for i := range n {
 		skill := filepath.Join(dir, fmt.Sprintf("skill-%05d", i))
 		require.NoError(b, os.MkdirAll(filepath.Join(skill, "references"), 0o755))
-		text := fmt.Sprintf("---\nname: skill-%05d\ndescription: Handles requests of kind %d\nallowed-tools: Read, Lookup(order:*)\n---\n%s\n", i, i, body)
+		text := fmt.Sprintf("---\nname: skill-%05d\ndescription: Handles requests of kind %d\nallowed-tools: Read, Lookup(order:*), skill\n---\n%s\n", i, i, body)
 		require.NoError(b, os.WriteFile(filepath.Join(skill, "SKILL.md"), []byte(text), 0o600))
 		require.NoError(b, os.WriteFile(filepath.Join(skill, "references", "rules.md"), []byte("Rule one.\n"), 0o600))
 	}
@@ -63,6 +66,8 @@ func benchConversation(b testing.TB, n int) (*Middleware, context.Context, []llm
 		require.NoError(b, err, i)
 		history = append(history, result)
 	}
+	st, _ := StateFrom(ctx)
+	require.Len(b, st.Active(), 3)
 	for i := len(history); i < n-1; i++ {
 		role := llms.ChatMessageTypeHuman
 		if i%2 == 1 {
@@ -156,17 +161,76 @@ func BenchmarkCallTool(b *testing.B) {
 	}
 }
 
+// BenchmarkLaunch launches a skill without arguments, each time in the same new
+// conversation: its State is set back by an assignment, since making one
+// (random numbers, a secret) is no part of a launch.
 func BenchmarkLaunch(b *testing.B) {
 	mw, err := New(Config{Skills: []Source{Dir(benchSkills(b, 1))}})
 	require.NoError(b, err)
-	f := mw.catalog.skills[0]
+	f, st := mw.catalog.skills[0], NewState()
+	fresh := st.book
 	b.ReportAllocs()
 	for b.Loop() {
-		c := &ticket{state: NewState(), within: true}
+		st.book, st.batch = fresh, nil
+		c := &ticket{state: st, within: true}
 		if _, err := mw.launch(context.Background(), c, launchOrder{f: f, seq: 1}); err != nil {
 			b.Fatal(err)
 		}
 	}
+}
+
+// quick is a model without cost: it calls Read, then says that it is done. Like
+// every client it applies its options.
+type quick struct{ call, done *llms.ContentResponse }
+
+func (q *quick) GenerateContent(
+	_ context.Context, messages []llms.MessageContent, options ...llms.CallOption,
+) (*llms.ContentResponse, error) {
+	var o llms.CallOptions
+	for _, option := range options {
+		option(&o)
+	}
+	if messages[len(messages)-1].Role == llms.ChatMessageTypeTool {
+		return q.done, nil
+	}
+	return q.call, nil
+}
+
+func (q *quick) Call(context.Context, string, ...llms.CallOption) (string, error) { return "", nil }
+
+// still is a tool without cost.
+type still struct{}
+
+func (still) Name() string                                 { return "Read" }
+func (still) Description() string                          { return "Reads an order." }
+func (still) Call(context.Context, string) (string, error) { return "It was sent on Monday.", nil }
+
+// BenchmarkExecutorTurn is a run of langchaingo's functions agent with one tool
+// call: by its own executor, with 100 skills of which none is launched, and
+// with one that an earlier turn launched, so that its body is put back.
+func BenchmarkExecutorTurn(b *testing.B) {
+	model := &quick{calls(toolCall("Read", `{"__arg1":"A1"}`)), say("It is on its way.")}
+	bare := agents.NewExecutor(agents.NewOpenAIFunctionsAgent(model, []tools.Tool{still{}}))
+	input := map[string]any{"input": "Where is my parcel?"}
+	run := func(b *testing.B, ctx context.Context, exec chains.Chain) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := exec.Call(ctx, input); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.Run("bare", func(b *testing.B) { run(b, context.Background(), bare) })
+	mw, err := New(Config{Skills: []Source{Dir(benchSkills(b, 100))}})
+	require.NoError(b, err)
+	exec, err := mw.WrapExecutor(bare)
+	require.NoError(b, err)
+	ctx := WithState(context.Background(), NewState())
+	b.Run("skillbay", func(b *testing.B) { run(b, ctx, exec) })
+	require.NoError(b, mw.Invoke(ctx, "skill-00001", ""))
+	_, err = exec.Call(ctx, input)
+	require.NoError(b, err)
+	b.Run("launched", func(b *testing.B) { run(b, ctx, exec) })
 }
 
 func BenchmarkState(b *testing.B) {
@@ -216,6 +280,7 @@ func BenchmarkIdleStates(b *testing.B) {
 		runtime.GC()
 		runtime.ReadMemStats(&after)
 		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/conversations, "B/state")
+		b.ReportMetric(float64(len(data)), "B/json")
 		runtime.KeepAlive(states)
 	}
 }
