@@ -298,12 +298,14 @@ func (c *trial) granted() bool {
 	return false
 }
 
-// snapshot returns what holds the calls nested in c: a copy that outlives the
-// State's window.
+// snapshot returns what holds the calls nested in c: a copy, since c and its
+// holds stay on the stack of the call's judge.
 func (c *trial) snapshot() trial {
-	s := *c
-	s.ledger, s.history, s.siblings = slices.Clone(c.ledger), slices.Clone(c.history), slices.Clone(c.siblings)
-	return s
+	all := slices.Concat(c.ledger, c.history, c.siblings)
+	n, m := len(c.ledger), len(c.ledger)+len(c.history)
+	return trial{skillCall: c.skillCall, named: c.named, witnesses: witnesses{
+		ledger: all[:n], history: all[n:m], siblings: all[m:], contested: c.contested,
+	}}
 }
 
 // holds appends the launches of the window that hold batch b, a skill once, in
@@ -318,7 +320,7 @@ func (s *State) holds(to []hold, b *batch, cat *catalog) []hold {
 		over := s.dismissedBy(l, b.base)
 		grants := !over && !s.withdrawn(l) && !t.Contested && t.N > 0 && l.Turn == t.N && l.Seq > t.Grants && !l.Inert
 		yields := over && l.Turn < t.N && !t.Contested && s.dismissal(l.Skill).Turn == t.N
-		at := slices.IndexFunc(to, func(h hold) bool { return h.skill == l.Skill })
+		at := indexOf(to, l.Skill)
 		if at < 0 {
 			to = append(to, hold{skill: l.Skill, rec: l.policy, cur: cat.policy(l.Skill), grants: grants, live: !over, yields: yields})
 			continue
@@ -343,11 +345,11 @@ func (s *State) withdrawn(l *launch) bool {
 	return d != nil && d.Host && d.covers(l)
 }
 
-// shownBy appends the loaded skills of names that the ledger's window does not
-// hold: the history's witness (8.1).
-func shownBy(to []hold, names []string, ledger []hold, cat *catalog) []hold {
+// shownBy appends to the ledger's holds the loaded skills of names that are not
+// among them: the history's witness (8.1).
+func shownBy(to []hold, names []string, cat *catalog) []hold {
 	for _, name := range names {
-		if p := cat.policy(name); p != nil && !among(ledger, name) && !among(to, name) {
+		if p := cat.policy(name); p != nil && !among(to, name) {
 			to = append(to, hold{skill: name, cur: p})
 		}
 	}
@@ -356,13 +358,15 @@ func shownBy(to []hold, names []string, ledger []hold, cat *catalog) []hold {
 
 // gather finds what holds a call of batch b: in the ledger of s (nil: an empty
 // one), in the names that the history shows, and among the batch's skill calls.
-// The ledger's holds are appended to buf. s.mu is held.
+// The holds share buf's memory, as far as it goes. s.mu is held.
 func gather(s *State, b *batch, call *batchCall, names []string, cat *catalog, buf []hold) (w witnesses) {
 	if s != nil {
-		w.ledger = s.holds(buf, b, cat)
+		buf = s.holds(buf, b, cat)
 		w.contested = s.book.Turn.Contested
 	}
-	w.history = shownBy(nil, names, w.ledger, cat)
+	w.ledger = buf
+	buf = shownBy(buf, names, cat)
+	w.history, w.siblings = buf[len(w.ledger):], buf[len(buf):]
 	skillCall := sameTool(call.tool, toolSkill)
 	counts := func(seq int64, skill string) bool {
 		return skill != "" && seq != call.seq && (!skillCall || seq < call.seq) && !among(w.siblings, skill)
@@ -401,15 +405,18 @@ func (s *State) recordedPolicy(skill string) *policy {
 	return nil
 }
 
-// among reports whether a skill is among the holds.
-func among(holds []hold, skill string) bool {
+// indexOf is where a skill stands among the holds, or -1.
+func indexOf(holds []hold, skill string) int {
 	for i := range holds {
 		if holds[i].skill == skill {
-			return true
+			return i
 		}
 	}
-	return false
+	return -1
 }
+
+// among reports whether a skill is among the holds.
+func among(holds []hold, skill string) bool { return indexOf(holds, skill) >= 0 }
 
 // CheckAllowedTools judges a tool call by its history alone: the gate as the
 // package's documentation has it, with an empty State, a pure function. It returns nil when the

@@ -194,8 +194,8 @@ func TestEntryBans(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, tt.want, e.bans(tt.tool), "%s, %s", tt.entry, tt.tool)
 	}
-	assert.False(t, entry{}.bans(""), "the zero entry bans nothing")
-	assert.False(t, entry{}.allows("", ""), "the zero entry allows nothing")
+	assert.False(t, new(entry).bans(""), "the zero entry bans nothing")
+	assert.False(t, new(entry).allows("", ""), "the zero entry allows nothing")
 }
 
 func TestNewPolicy(t *testing.T) {
