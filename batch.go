@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -104,12 +103,16 @@ func (c batchCall) waiting(o batchCall) bool { return c.id != "" && !o.claimed &
 // batchKey is the number of AI messages, the answer included, and a hash of
 // the answer's calls.
 func batchKey(ais int, calls []batchCall) string {
-	h := sha256.New()
-	for _, c := range calls {
-		_, _ = io.WriteString(h, strconv.Quote(c.id)+strconv.Quote(c.tool))
-		h.Write(c.sum[:])
+	text := make([]byte, 0, 128)
+	for i := range calls {
+		c := &calls[i]
+		text = strconv.AppendQuote(text, c.id)
+		text = strconv.AppendQuote(text, c.tool)
+		text = append(text, c.sum[:]...)
 	}
-	return strconv.Itoa(ais) + ":" + base64.RawStdEncoding.EncodeToString(h.Sum(nil)[:16])
+	sum := sha256.Sum256(text)
+	key := append(strconv.AppendInt(text[:0], int64(ais), 10), ':')
+	return string(base64.RawStdEncoding.AppendEncode(key, sum[:16]))
 }
 
 // open makes calls the State's current batch, or finds that they are it. With
@@ -255,7 +258,8 @@ func (s *State) finish(seq int64) {
 // stop words leave cut (agents/executor.go:138).
 func canonicalInput(input string) string {
 	input = strings.TrimSpace(input)
-	if strings.HasPrefix(input, "{") {
+	// Without its name or an escape that could spell it there is no __arg1.
+	if strings.HasPrefix(input, "{") && (strings.Contains(input, "__arg1") || strings.Contains(input, `\u`)) {
 		var object map[string]any
 		if json.Unmarshal([]byte(input), &object) == nil {
 			if arg, ok := object["__arg1"].(string); ok {

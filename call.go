@@ -32,6 +32,24 @@ type ticket struct {
 	sees func(*launch) bool
 }
 
+// judge returns why a call inside the marked one may not run, or nil.
+func (f *frame) judge(tool, input string) *verdict {
+	if sameTool(tool, toolSkill) { // judged by the child's window alone
+		return nil
+	}
+	inner := f.held
+	inner.tool, inner.input = tool, input
+	inner.guarded, inner.always = hasTool(f.mw.cfg.GuardedTools, tool), hasTool(f.mw.cfg.AlwaysAllowed, tool)
+	return inner.judge()
+}
+
+// shows reports whether a skill of that name is either unknown to the marked
+// call's middleware or visible to it.
+func (f *frame) shows(ctx context.Context, name string) bool {
+	known := f.mw.catalog.byName[name]
+	return known == nil || f.mw.showsHere(ctx, f.state, known)
+}
+
 // show reports whether every enclosing tool call's middleware shows the skill.
 func (f *frame) show(ctx context.Context, name string) bool {
 	for ; f != nil; f = f.outer {
@@ -59,9 +77,12 @@ func (mw *Middleware) callWrapped(
 	}
 	call := mw.describe(ctx, sc.state, llms.ToolCall{FunctionCall: &llms.FunctionCall{Name: tool, Arguments: input}})
 	c := &ticket{state: sc.state, tool: tool, input: input, within: sc.run != nil || sc.nested(), frames: sc.frame}
-	c.sees = sc.state.showed
-	if sc.run != nil {
+	switch {
+	case run != nil: // it launches nothing
+	case sc.run != nil:
 		c.sees = sc.run.returnedFull
+	default:
+		c.sees = sc.state.showed
 	}
 	return mw.pass(ctx, sc, c, nil, func() (*batch, batchCall) {
 		return sc.state.claim(call, sc.nested())
@@ -138,7 +159,7 @@ func (mw *Middleware) pass(
 	}
 	inside := sc
 	inside.plan, inside.handled, inside.bypass = nil, nil, false
-	inside.frame = mw.enclose(sc, &t)
+	inside.frame = &frame{outer: sc.frame, state: sc.state, mw: mw, held: t.snapshot()}
 	return run(inside.in(ctx))
 }
 
@@ -157,28 +178,6 @@ func (s *State) exclusiveAt(t *trial) string {
 		}
 	}
 	return ""
-}
-
-// enclose makes the frame of a call that is about to run.
-func (mw *Middleware) enclose(sc scope, t *trial) *frame {
-	held := t.snapshot()
-	return &frame{
-		outer: sc.frame,
-		state: sc.state,
-		judge: func(tool, input string) *verdict {
-			inner := held
-			inner.tool, inner.input = tool, input
-			inner.guarded, inner.always = hasTool(mw.cfg.GuardedTools, tool), hasTool(mw.cfg.AlwaysAllowed, tool)
-			if sameTool(tool, toolSkill) { // judged by the child's window alone
-				return nil
-			}
-			return inner.judge()
-		},
-		shows: func(ctx context.Context, name string) bool {
-			f := mw.catalog.byName[name]
-			return f == nil || mw.showsHere(ctx, sc.state, f)
-		},
-	}
 }
 
 // blocked audits a refused call and words its observation.
@@ -230,8 +229,16 @@ func (mw *Middleware) CallTool(
 	if err != nil {
 		return mw.failed(call), err
 	}
-	own := mw.describe(ctx, d.sc.state, call)
 	calls := d.describe(d.chapter.calls)
+	own, known := batchCall{}, false
+	for i, other := range d.chapter.calls {
+		if other.ID == call.ID && nameOf(other) == nameOf(call) && inputOf(other) == inputOf(call) {
+			own, known = calls[i], true
+		}
+	}
+	if !known {
+		own = mw.describe(ctx, d.sc.state, call)
+	}
 	return d.run(call, next, func() (*batch, batchCall) { return d.sc.state.place(d.chapter, calls, own) })
 }
 
@@ -367,7 +374,6 @@ func (d *dispatcher) run(
 		state: st, tool: fc.Name, input: fc.Arguments, id: call.ID,
 		within: d.sc.run != nil || d.sc.nested(), frames: d.sc.frame,
 	}
-	c.sees = func(l *launch) bool { return st.showed(l) || seenIn(d.history, l, mw.catalog) }
 	if d.sc.nested() {
 		own := mw.describe(d.ctx, st, call)
 		place = func() (*batch, batchCall) { return st.extra(own, true) }
@@ -380,6 +386,7 @@ func (d *dispatcher) run(
 	}
 	if mw.owns(fc.Name) {
 		run = nil
+		c.sees = func(l *launch) bool { return st.showed(l) || seenIn(d.history, l, mw.catalog) }
 	}
 	obs, err := mw.pass(d.ctx, d.sc, c, d.chapter.names, place, run)
 	if err != nil {

@@ -303,7 +303,7 @@ func (c *trial) granted() bool {
 func (c *trial) snapshot() trial {
 	all := slices.Concat(c.ledger, c.history, c.siblings)
 	n, m := len(c.ledger), len(c.ledger)+len(c.history)
-	return trial{skillCall: c.skillCall, named: c.named, witnesses: witnesses{
+	return trial{skillCall: c.skillCall, witnesses: witnesses{
 		ledger: all[:n], history: all[n:m], siblings: all[m:], contested: c.contested,
 	}}
 }

@@ -220,7 +220,7 @@ func inputText(input string) (string, bool) {
 		return input, true
 	}
 	dec := json.NewDecoder(bytes.NewReader([]byte(input))) // a copy: nothing that a judge looks at moves to the heap
-	var tokens [4]json.Token // of `{`, name, value, `}`
+	var tokens [4]json.Token                               // of `{`, name, value, `}`
 	for i := range tokens {
 		token, err := dec.Token()
 		if err != nil {

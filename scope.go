@@ -86,15 +86,12 @@ func Bypass(ctx context.Context) context.Context {
 	return sc.in(ctx)
 }
 
-// frame is an enclosing tool call: what holds the calls made inside it. It is
-// a pair of closures over the gate that judged the marked call, so that a
-// nested middleware needs no knowledge of its parent.
+// frame is an enclosing tool call: what holds the calls made inside it, by the
+// gate that judged the marked call, so that a nested middleware needs no
+// knowledge of its parent. It is immutable.
 type frame struct {
 	outer *frame
 	state *State
-	// judge returns why a call inside the marked one may not run, or nil.
-	judge func(tool, input string) *verdict
-	// shows reports whether a skill of that name is either unknown to the
-	// marked call's middleware or visible to it.
-	shows func(ctx context.Context, name string) bool
+	mw    *Middleware // that the marked call belongs to
+	held  trial       // what held the marked call
 }

@@ -46,7 +46,8 @@ type turn struct {
 // SHA-256, base64. A text of the same length and hash would take 2^128 tries.
 func hashOf(text string) string {
 	sum := sha256.Sum256([]byte(text))
-	return base64.RawStdEncoding.EncodeToString(sum[:16])
+	var code [22]byte
+	return string(base64.RawStdEncoding.AppendEncode(code[:0], sum[:16]))
 }
 
 // turnRules is what a Config says of turns, and current gives the lists of skills
