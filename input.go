@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // toolInput is what a model's input to one of skillbay's tools says.
@@ -28,6 +29,10 @@ func (c *catalog) parseDepth(input string, depth int) toolInput {
 	if !strings.HasPrefix(text, "{") && !strings.HasPrefix(text, `"`) && !strings.HasPrefix(text, "[") {
 		return c.parseText(text)
 	}
+	object := make(map[string]any, 4)
+	if plainObject(text, func(name, value string) { object[name] = value }) {
+		return c.parseMembers(object, depth)
+	}
 	var value any
 	dec := json.NewDecoder(strings.NewReader(text))
 	dec.UseNumber()
@@ -38,19 +43,24 @@ func (c *catalog) parseDepth(input string, depth int) toolInput {
 	case string:
 		return c.parseText(strings.TrimSpace(value))
 	case map[string]any:
-		if arg, wrapped := value["__arg1"]; wrapped && value["skill"] == nil && value["name"] == nil {
-			inner, ok := arg.(string)
-			if !ok {
-				inner = jsonText(arg)
-			}
-			if depth == 0 || !ok && !strings.HasPrefix(inner, "{") {
-				return toolInput{wrong: true}
-			}
-			return c.parseDepth(inner, depth-1)
-		}
-		return parseObject(value)
+		return c.parseMembers(value, depth)
 	}
 	return toolInput{wrong: true}
+}
+
+func (c *catalog) parseMembers(object map[string]any, depth int) toolInput {
+	arg, wrapped := object["__arg1"]
+	if !wrapped || object["skill"] != nil || object["name"] != nil {
+		return parseObject(object)
+	}
+	inner, ok := arg.(string)
+	if !ok {
+		inner = jsonText(arg)
+	}
+	if depth == 0 || !ok && !strings.HasPrefix(inner, "{") {
+		return toolInput{wrong: true}
+	}
+	return c.parseDepth(inner, depth-1)
 }
 
 func parseObject(object map[string]any) toolInput {
@@ -84,8 +94,11 @@ func jsonText(value any) string {
 
 // number64 reads a number, also one in quotes; 0 for anything else.
 func number64(value any) int {
+	if value == nil {
+		return 0
+	}
 	n, err := strconv.ParseFloat(strings.TrimSpace(jsonText(value)), 64)
-	if value == nil || err != nil || !(n >= 0 && n <= 1<<40) {
+	if err != nil || !(n >= 0 && n <= 1<<40) {
 		return 0
 	}
 	return int(n)
@@ -131,5 +144,56 @@ func trimFences(text string) string {
 // isObject reports whether text is one JSON object and nothing else.
 func isObject(text string) bool {
 	text = strings.TrimSpace(text)
-	return strings.HasPrefix(text, "{") && json.Valid([]byte(text))
+	return strings.HasPrefix(text, "{") && (plainObject(text, nil) || json.Valid([]byte(text)))
+}
+
+// plainObject reports whether text is one JSON object whose values are strings,
+// without escapes, as most inputs of tools are, and nothing else. It calls
+// member, unless that is nil, for each of them in order, and may have called it
+// before it finds that text is something else.
+func plainObject(text string, member func(name, value string)) bool {
+	text, more := cutToken(text, '{')
+	for more {
+		name, rest, isName := cutString(text)
+		rest, colon := cutToken(rest, ':')
+		value, rest, isValue := cutString(rest)
+		if !isName || !colon || !isValue {
+			return false
+		}
+		if member != nil {
+			member(name, value)
+		}
+		if text, more = cutToken(rest, ','); !more {
+			rest, end := cutToken(rest, '}')
+			return end && strings.TrimLeft(rest, jsonBlanks) == ""
+		}
+	}
+	return false
+}
+
+const jsonBlanks = " \t\r\n"
+
+// cutToken cuts a token of JSON off, with the blanks before it.
+func cutToken(text string, token byte) (rest string, ok bool) {
+	text = strings.TrimLeft(text, jsonBlanks)
+	if text == "" || text[0] != token {
+		return text, false
+	}
+	return text[1:], true
+}
+
+// cutString cuts a string of JSON off that holds no escape.
+func cutString(text string) (value, rest string, ok bool) {
+	text, ok = cutToken(text, '"')
+	end := strings.IndexByte(text, '"')
+	if !ok || end < 0 {
+		return "", text, false
+	}
+	value, rest = text[:end], text[end+1:]
+	for i := range len(value) {
+		if value[i] < ' ' || value[i] == '\\' {
+			return "", rest, false
+		}
+	}
+	return value, rest, utf8.ValidString(value)
 }

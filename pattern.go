@@ -219,8 +219,9 @@ func inputText(input string) (string, bool) {
 	if start == "" || start[0] != '{' && start[0] != '[' {
 		return input, true
 	}
-	dec := json.NewDecoder(bytes.NewReader([]byte(input))) // a copy: nothing that a judge looks at moves to the heap
-	var tokens [4]json.Token                               // of `{`, name, value, `}`
+	// Of a copy, so that nothing a judge looks at has to be on the heap.
+	dec := json.NewDecoder(bytes.NewReader([]byte(input)))
+	var tokens [4]json.Token // of `{`, name, value, `}`
 	for i := range tokens {
 		token, err := dec.Token()
 		if err != nil {
