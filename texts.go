@@ -3,6 +3,7 @@ package skillbay
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -281,9 +282,20 @@ func (t *Texts) complete() (*Texts, error) {
 // fill puts values into a text's placeholders, given as name, value, name,
 // value …, in one pass: a value is never scanned for placeholders.
 func fill(text string, pairs ...string) string {
-	oldnew := make([]string, len(pairs))
-	for i := 0; i < len(pairs); i += 2 {
-		oldnew[i], oldnew[i+1] = "{"+pairs[i]+"}", pairs[i+1]
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, "{")
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		name, after, closed := strings.Cut(rest, "}")
+		if i := slices.Index(pairs, name); closed && i >= 0 && i%2 == 0 {
+			b.WriteString(pairs[i+1])
+			text = after
+			continue
+		}
+		b.WriteByte('{')
+		text = rest
 	}
-	return strings.NewReplacer(oldnew...).Replace(text)
 }
