@@ -386,7 +386,7 @@ func (d *dispatcher) run(
 	}
 	if mw.owns(fc.Name) {
 		run = nil
-		c.sees = func(l *launch) bool { return st.showed(l) || seenIn(d.history, l, mw.catalog) }
+		c.sees = func(l *launch) bool { return st.showed(l) || seenIn(d.history, l, mw) }
 	}
 	obs, err := mw.pass(d.ctx, d.sc, c, d.chapter.names, place, run)
 	if err != nil {

@@ -23,25 +23,35 @@ const reminderLetters = "systemreminder"
 // Two texts that are harmless apart can make a tag where they meet, so joined
 // texts are defused after they are joined.
 func defuse(s string) string {
+	tag := nextTag(s)
+	if tag < 0 {
+		return s
+	}
 	var out strings.Builder
-	done := 0 // out holds what s[:done] became
+	for ; tag >= 0; tag = nextTag(s) {
+		out.WriteString(s[:tag])
+		out.WriteString("&lt;")
+		s = s[tag+1:]
+	}
+	out.WriteString(s)
+	return out.String()
+}
+
+// tagged reports whether defuse would change the text.
+func tagged(text string) bool { return nextTag(text) >= 0 }
+
+// nextTag is where the first tag of s begins, or -1.
+func nextTag(s string) int {
 	for at := 0; ; {
 		open := strings.IndexByte(s[at:], '<')
 		if open < 0 {
-			break
+			return -1
 		}
 		at += open + 1
 		if startsReminder(s[at:]) {
-			out.WriteString(s[done : at-1])
-			out.WriteString("&lt;")
-			done = at
+			return at - 1
 		}
 	}
-	if done == 0 {
-		return s
-	}
-	out.WriteString(s[done:])
-	return out.String()
 }
 
 // startsReminder reports whether s, the text after a `<`, goes on as a

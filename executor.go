@@ -388,10 +388,10 @@ func (r *run) returnedFull(l *launch) bool {
 }
 
 // wanted is what a reading of the run's messages looks for.
-func (r *run) wanted() []opener {
+func (r *run) wanted() opener {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return []opener{r.home}
+	return r.home
 }
 
 // pin finds the message of the run's bodies: the last human message of its

@@ -42,6 +42,7 @@ type template struct {
 
 	takes     bool // a placeholder of parts takes the arguments
 	liveTakes bool // a placeholder of live, or a command of code, takes them
+	private   bool // a placeholder of parts takes the session id
 
 	declared []string // the argument names: environment variables of the commands
 	notes    []note
@@ -95,6 +96,7 @@ func compileTemplate(body string, declared []string) *template {
 	t := &template{body: body, declared: slices.Clone(declared)}
 	t.parts = g.parts(body)
 	t.takes = takeArguments(t.parts)
+	t.private = slices.ContainsFunc(t.parts, func(p bodyPart) bool { return p.kind == partSession })
 	if !slices.ContainsFunc(t.parts, func(p bodyPart) bool { return p.kind != partLiteral }) {
 		t.fixed = t.expand(values{})
 		t.parts = nil

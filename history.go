@@ -163,7 +163,7 @@ func readChapter(history []llms.MessageContent, reminder func(llms.MessageConten
 type launching struct {
 	message, part int
 	name, content string
-	call          llms.ToolCall
+	input         string // of the call
 }
 
 // launchingAnswers finds the answers that launch skills.
@@ -184,9 +184,16 @@ func launchingAnswers(messages []llms.MessageContent) (found []launching) {
 
 // appendLaunching appends the next answer if it launches a skill.
 func (p *pairing) appendLaunching(to []launching, message, part int, answer llms.ToolCallResponse) []launching {
-	call, _, found := p.callOf(answer)
-	if name, ok := launchedName(answer.Content); ok && found && isSkillCall(call) {
-		to = append(to, launching{message, part, name, answer.Content, call})
+	name, ok := launchedName(answer.Content)
+	if !ok {
+		p.nth++
+		return to
+	}
+	if call, _, found := p.callOf(answer); found && isSkillCall(call) {
+		if to == nil {
+			to = make([]launching, 0, 4)
+		}
+		to = append(to, launching{message, part, name, answer.Content, inputOf(call)})
 	}
 	return to
 }

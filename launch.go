@@ -41,8 +41,14 @@ func (mw *Middleware) launch(ctx context.Context, c *ticket, o launchOrder) (str
 				return "", err // their output is no part of the skill then: nothing is recorded
 			}
 		}
-		obs = mw.observation(st, f, &l)
-		l.Len, l.Hash, l.Tokens = len(obs), hashOf(obs), mw.count(obs)
+		if f.constant(&l) {
+			ready := mw.ready(f)
+			obs, l.Hash, l.Tokens = ready.observation, ready.hash, ready.tokens
+		} else {
+			obs = mw.observation(st, f, &l)
+			l.Hash, l.Tokens = hashOf(obs), mw.count(obs)
+		}
+		l.Len = len(obs)
 	}
 	recorded, before := false, false
 	st.do(func() {
@@ -131,7 +137,44 @@ func (mw *Middleware) answer(st *State, f *frozen, l *launch) string {
 	return mw.observation(st, f, l)
 }
 
-// observation is the full text of a launch.
+// constant reports whether the launch says the same in every conversation.
+func (f *frozen) constant(l *launch) bool { return !l.Given && l.Shell == nil && !f.body.private }
+
+// ready returns the texts of constant launches of the skill. They are made at
+// its first launch, since most skills of a large set are never launched.
+func (mw *Middleware) ready(f *frozen) *texts {
+	f.made.Do(func() {
+		if l := (&launch{Skill: f.Name}); f.constant(l) {
+			obs := mw.observation(nil, f, l)
+			f.texts = texts{observation: obs, hash: hashOf(obs), tokens: mw.count(obs), again: mw.again(nil, f, l)}
+		}
+	})
+	return &f.texts
+}
+
+// delivered reports whether content is the launch's full observation: length
+// first, then hash.
+func (mw *Middleware) delivered(l *launch, content string) bool {
+	if len(content) != l.Len {
+		return false
+	}
+	if f := mw.catalog.byName[l.Skill]; f != nil && f.constant(l) {
+		if ready := mw.ready(f); ready.hash == l.Hash {
+			return content == ready.observation
+		}
+	}
+	return hashOf(content) == l.Hash
+}
+
+// again is the text of a body that is put back.
+func (mw *Middleware) again(st *State, f *frozen, l *launch) string {
+	past := func(args string) string {
+		return "\n\n" + fill(mw.texts.ReinjectedArguments, "args", args)
+	}
+	return defuse(fill(mw.texts.Reinjected, "skill", f.Name) + "\n\n" + mw.instructions(st, f, l, past))
+}
+
+// observation is the full text of a launch. A constant one needs no State.
 func (mw *Middleware) observation(st *State, f *frozen, l *launch) string {
 	text := launchLine + f.Name + "\n\n" + mw.texts.Launched + "\n\n" + mw.instructions(st, f, l, nil)
 	if len(f.Files) == 0 {
@@ -148,12 +191,16 @@ func (mw *Middleware) observation(st *State, f *frozen, l *launch) string {
 // instructions is the skill's expanded body below its base directory. appended
 // words arguments that nothing in the body takes; nil: as at a launch.
 func (mw *Middleware) instructions(st *State, f *frozen, l *launch, appended func(string) string) string {
+	session := ""
+	if st != nil {
+		session = st.SessionID()
+	}
 	header := baseHeader(f.Dir)
 	if !f.onDisk && len(f.Files) > 0 {
 		header += mw.texts.FilesByTool + "\n\n"
 	}
 	return header + f.body.expand(values{
-		dir: f.Dir, args: l.Args, given: l.Given, session: st.SessionID(), shell: l.Shell, appended: appended,
+		dir: f.Dir, args: l.Args, given: l.Given, session: session, shell: l.Shell, appended: appended,
 	})
 }
 

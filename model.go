@@ -194,23 +194,25 @@ func (mw *Middleware) prepare(
 	}
 	st := sc.state
 	p := &placement{mw: mw, ctx: ctx, sc: sc, st: st, messages: messages, offers: tools, target: -1}
-	var wanted []opener
-	st.do(func() {
-		wanted = append(wanted, st.book.Turn.Opener)
-		for _, a := range st.book.Anchors {
-			if !slices.Contains(wanted, a.At) {
-				wanted = append(wanted, a.At)
-			}
-		}
-	})
+	var buf [4]opener
+	wanted := buf[:0]
 	if sc.run != nil {
 		p.offers = sc.plan.offers(tools)
-		wanted = sc.run.wanted()
+		wanted = append(wanted, sc.run.wanted())
+	} else {
+		st.do(func() {
+			wanted = append(wanted, st.book.Turn.Opener)
+			for i := range st.book.Anchors {
+				if at := st.book.Anchors[i].At; !slices.Contains(wanted, at) {
+					wanted = append(wanted, at)
+				}
+			}
+		})
 	}
 	p.reading = read(st, messages, wanted)
 	switch {
 	case sc.run != nil:
-		p.target, p.pinned = sc.run.pin(st, messages, p.reading)
+		p.target, p.pinned = sc.run.pin(st, messages, &p.reading)
 	case p.offers:
 		if err := mw.see(ctx, p); err != nil {
 			return nil, err
@@ -221,24 +223,28 @@ func (mw *Middleware) prepare(
 
 // see begins a loop's turn or goes on with it.
 func (mw *Middleware) see(ctx context.Context, p *placement) error {
-	st, r := p.st, p.reading
+	st, r := p.st, &p.reading
 	var was turn
-	st.do(func() { was = st.book.Turn })
+	pending := false
+	st.do(func() { was, pending = st.book.Turn, len(st.book.Pending) > 0 })
 	stands := r.at(was.Opener)
 	opens := was.Opener // without any user message the turn goes on under none
 	if r.current >= 0 && (stands < 0 || stands != r.current) {
 		opens = openerAt(st, p.messages, r.current)
 	}
 	begins := r.open && !was.Explicit && (was.N == 0 || was.Answered || stands >= 0 && stands != r.current)
-	err := mw.begin(ctx, st, func(rules turnRules, now int64) (none turnStart) {
-		switch {
-		case st.book.Turn.N != was.N:
-			return none // another call of this State saw the turn first
-		case begins:
-			return st.begin(opens, rules, now)
-		}
-		return st.goOn(opens)
-	})
+	var err error
+	if begins || pending || opens != was.Opener { // else the turn goes on as it is
+		err = mw.begin(ctx, st, func(rules turnRules, now int64) (none turnStart) {
+			switch {
+			case st.book.Turn.N != was.N:
+				return none // another call of this State saw the turn first
+			case begins:
+				return st.begin(opens, rules, now)
+			}
+			return st.goOn(opens)
+		})
+	}
 	if opens.Kind == byMessage && r.current >= 0 && r.at(opens) < 0 {
 		r.sightings = append(r.sightings, sighting{opener: opens, at: r.current})
 	}

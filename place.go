@@ -31,8 +31,8 @@ type sighting struct {
 
 // read makes the one pass over messages: it reads each text once, and hashes
 // only human texts that are as long as one that is looked for.
-func read(st *State, messages []llms.MessageContent, wanted []opener) *reading {
-	r := &reading{first: -1, last: -1, current: -1, sightings: make([]sighting, len(wanted))}
+func read(st *State, messages []llms.MessageContent, wanted []opener) reading {
+	r := reading{first: -1, last: -1, current: -1, sightings: make([]sighting, len(wanted))}
 	for i, o := range wanted {
 		r.sightings[i] = sighting{opener: o, at: -1}
 	}
@@ -67,6 +67,8 @@ func read(st *State, messages []llms.MessageContent, wanted []opener) *reading {
 				edit = edit || tagged(part.Content)
 			case llms.ToolCall:
 				edit = edit || tagged(unescaped(inputOf(part)))
+			case llms.TextContent:
+				edit = edit || m.Role != llms.ChatMessageTypeSystem && tagged(part.Text)
 			default:
 				text, ok := partText(part)
 				edit = edit || ok && m.Role != llms.ChatMessageTypeSystem && tagged(text)
@@ -132,9 +134,6 @@ func openerAt(st *State, messages []llms.MessageContent, at int) opener {
 	return opener{Kind: byMessage, Len: len(text), Hash: hashOf(text), Nth: nth}
 }
 
-// tagged reports whether defuse would change the text.
-func tagged(text string) bool { return len(defuse(text)) != len(text) }
-
 // placement is a model call on its way: from the caller's messages to those
 // that are sent.
 type placement struct {
@@ -143,7 +142,7 @@ type placement struct {
 	sc       scope
 	st       *State
 	messages []llms.MessageContent
-	reading  *reading
+	reading  reading
 	opener   opener // of a loop's turn
 	offers   bool   // the agent's call, or one that offers tools: listing, decisions
 	target   int    // in a run: the message of its bodies; -1: none
@@ -154,26 +153,21 @@ type placement struct {
 // place returns the messages to send: a copy with the listing, the bodies of
 // active skills and all that SPEC 10 asks of what is sent.
 func (p *placement) place() ([]llms.MessageContent, error) {
-	var heads map[int][]string
-	put := func(at int, text string) {
-		if heads == nil {
-			heads = make(map[int][]string, 2)
-		}
-		heads[at] = append(heads[at], text)
-	}
+	var buf [4]head
+	heads := buf[:0]
 	none := len(p.messages) // the index of a human message that has to be added
 	if p.offers {
 		if l := p.mw.listingFor(p.ctx, p.st); l.text != "" {
 			if err := p.announce(l); err != nil {
 				return nil, err
 			}
-			put(orElse(p.reading.first, none), l.text)
+			heads = append(heads, head{orElse(p.reading.first, none), l.text})
 		}
 	}
 	b := p.snapshot()
 	visible := b.visible(p)
 	if p.offers {
-		p.decide(b, visible)
+		p.decide(&b, visible)
 		p.st.do(func() { p.st.seen = visible.names(p.st.seen[:0]) })
 	}
 	for _, a := range b.anchors {
@@ -181,8 +175,8 @@ func (p *placement) place() ([]llms.MessageContent, error) {
 		if !p.offers && !stands {
 			continue
 		}
-		if text, ok := p.render(b, a); ok {
-			put(orElse(at, none), text)
+		if text, ok := p.render(&b, a); ok {
+			heads = append(heads, head{orElse(at, none), text})
 		}
 	}
 	return p.write(heads, b.released(p, visible)), nil
@@ -218,14 +212,13 @@ func (p *placement) announce(l *listing) error {
 // bookView is a copy of what a model call needs of a State.
 type bookView struct {
 	turn       turn
-	launches   []launch // all recorded, in order
-	active     []launch // the last of every active skill
+	launches   []launch  // all recorded, in order
+	active     []*launch // of launches, the last of every active skill
 	anchors    []anchor
 	dismissals []dismissal
 }
 
-func (p *placement) snapshot() *bookView {
-	b := new(bookView)
+func (p *placement) snapshot() (b bookView) {
 	p.st.do(func() {
 		book := &p.st.book
 		b.turn = book.Turn
@@ -234,20 +227,37 @@ func (p *placement) snapshot() *bookView {
 		b.dismissals = slices.Clone(book.Dismissals)
 		for i := range b.launches {
 			if p.st.active(&b.launches[i]) {
-				b.active = append(b.active, b.launches[i])
+				if b.active == nil {
+					b.active = make([]*launch, 0, len(b.launches)-i)
+				}
+				b.active = append(b.active, &b.launches[i])
 			}
 		}
 	})
 	return b
 }
 
-// visibles maps the skills whose bodies are visible to the answer that shows
-// them: an index into reading.launching, or -1 in an agent's own prompt.
-type visibles map[string]int
+// visibles are the skills whose bodies are visible.
+type visibles []visibleBody
+
+type visibleBody struct {
+	skill string
+	at    int // the answer that shows it, in reading.launching; -1: an agent's own prompt
+}
+
+// find returns where the skill's body is visible, if it is.
+func (v visibles) find(skill string) (at int, ok bool) {
+	for i := len(v) - 1; i >= 0; i-- {
+		if v[i].skill == skill {
+			return v[i].at, true
+		}
+	}
+	return -1, false
+}
 
 func (v visibles) names(to []string) []string {
-	for name := range v {
-		to = append(to, name)
+	for i := range v {
+		to = append(to, v[i].skill)
 	}
 	return to
 }
@@ -257,34 +267,30 @@ func (v visibles) names(to []string) []string {
 // In an executor, this run must have returned it.
 func (b *bookView) visible(p *placement) visibles {
 	var v visibles
-	for i := range b.active {
-		l := &b.active[i]
+	for i, l := range b.active {
 		f := p.mw.catalog.byName[l.Skill]
-		if f == nil || f.sum != l.Digest {
+		if f == nil || f.sum != l.Digest || p.sc.run != nil && !p.sc.run.returnedFull(l) {
 			continue
 		}
-		at := p.reading.shows(l, p.mw.catalog)
-		if p.sc.run != nil {
-			if !p.sc.run.returnedFull(l) {
-				continue
-			}
-		} else if at < 0 {
+		at := p.reading.shows(l, p.mw)
+		if at < 0 && p.sc.run == nil {
 			continue
 		}
 		if v == nil {
-			v = visibles{}
+			v = make(visibles, 0, len(b.active)-i)
 		}
-		v[l.Skill] = at
+		v = append(v, visibleBody{l.Skill, at})
 	}
 	return v
 }
 
 // shows searches backwards for the answer that shows the launch's body.
-func (r *reading) shows(l *launch, cat *catalog) int {
+func (r *reading) shows(l *launch, mw *Middleware) int {
+	cat := mw.catalog
 	for i := len(r.launching) - 1; i >= 0; i-- {
 		a := &r.launching[i]
-		if a.name == l.Skill && len(a.content) == l.Len && hashOf(a.content) == l.Hash {
-			if f := cat.find(cat.parse(inputOf(a.call)).skill); f != nil && f.Name == l.Skill {
+		if a.name == l.Skill && mw.delivered(l, a.content) {
+			if f := cat.find(cat.parse(a.input).skill); f != nil && f.Name == l.Skill {
 				return i
 			}
 		}
@@ -293,9 +299,9 @@ func (r *reading) shows(l *launch, cat *catalog) int {
 }
 
 // seenIn reports whether a history shows the launch's body.
-func seenIn(history []llms.MessageContent, l *launch, cat *catalog) bool {
+func seenIn(history []llms.MessageContent, l *launch, mw *Middleware) bool {
 	r := reading{launching: launchingAnswers(history)}
-	return r.shows(l, cat) >= 0
+	return r.shows(l, mw) >= 0
 }
 
 // released returns, by message and part, the line for every answer that
@@ -304,7 +310,7 @@ func seenIn(history []llms.MessageContent, l *launch, cat *catalog) bool {
 func (b *bookView) released(p *placement, visible visibles) map[[2]int]string {
 	var lines map[[2]int]string
 	for i, a := range p.reading.launching {
-		if at, ok := visible[a.name]; ok && at == i || !b.outdated(a.name, p.mw.catalog) {
+		if at, ok := visible.find(a.name); ok && at == i || !b.outdated(a.name, p.mw.catalog) {
 			continue
 		}
 		if lines == nil {
@@ -350,7 +356,7 @@ func (p *placement) decide(b *bookView, visible visibles) {
 	} else if hang.Kind != byMessage {
 		hang = opener{}
 	}
-	var missing []launch
+	var missing []*launch
 	var refused []string
 	used, before := 0, len(b.anchors)
 	kept := b.anchors[:0:0]
@@ -363,12 +369,11 @@ func (p *placement) decide(b *bookView, visible visibles) {
 		}
 	}
 	b.anchors = kept
-	for i := range b.active {
-		l := b.active[i]
+	for _, l := range b.active {
 		f := p.mw.catalog.byName[l.Skill]
 		hostsOwn := l.Host && l.Turn == b.turn.N
-		anchored := slices.ContainsFunc(b.anchors, func(a anchor) bool { return a.of(&l) })
-		_, shown := visible[l.Skill]
+		anchored := slices.ContainsFunc(b.anchors, func(a anchor) bool { return a.of(l) })
+		_, shown := visible.find(l.Skill)
 		switch {
 		case f == nil || anchored || shown && !hostsOwn || slices.Contains(b.turn.Refused, l.Skill):
 		case hostsOwn:
@@ -407,9 +412,12 @@ func (p *placement) decide(b *bookView, visible visibles) {
 // budget makes anchors of the missing launches: those of the current window
 // first, then the newest; a body is whole or absent. The host's own are outside
 // any budget. Anchors come in launch order.
-func (p *placement) budget(b *bookView, missing []launch, used int, hang opener) []anchor {
+func (p *placement) budget(b *bookView, missing []*launch, used int, hang opener) []anchor {
+	if len(missing) == 0 {
+		return nil
+	}
 	order := slices.Clone(missing)
-	slices.SortStableFunc(order, func(x, y launch) int {
+	slices.SortStableFunc(order, func(x, y *launch) int {
 		if x.Window != y.Window {
 			if x.Window {
 				return -1
@@ -465,17 +473,16 @@ func (p *placement) render(b *bookView, a anchor) (string, bool) {
 	switch {
 	case a.Kind == anchorAbsent || l.Lost:
 		return fill(t.Absent, "skills", a.Skill), true
+	case a.Kind == anchorBody && f.constant(l):
+		return p.mw.ready(f).again, true
 	case a.Kind == anchorHost:
 		return defuse(fill(t.Invoked, "skill", a.Skill) + "\n\n" + p.mw.instructions(p.st, f, l, nil)), true
 	}
-	past := func(args string) string {
-		return "\n\n" + fill(t.ReinjectedArguments, "args", args)
-	}
-	return defuse(fill(t.Reinjected, "skill", a.Skill) + "\n\n" + p.mw.instructions(p.st, f, l, past)), true
+	return p.mw.again(p.st, f, l), true
 }
 
 // write returns the copy to send: only changed messages are copied.
-func (p *placement) write(heads map[int][]string, released map[[2]int]string) []llms.MessageContent {
+func (p *placement) write(heads []head, released map[[2]int]string) []llms.MessageContent {
 	out := make([]llms.MessageContent, len(p.messages), len(p.messages)+1)
 	copy(out, p.messages)
 	for _, i := range p.reading.edits {
@@ -488,12 +495,14 @@ func (p *placement) write(heads map[int][]string, released map[[2]int]string) []
 		response.Content = line
 		m.Parts[at[1]] = response
 	}
-	for at, texts := range heads {
-		if at == len(p.messages) {
-			out = append(out, llms.TextParts(llms.ChatMessageTypeHuman, block(texts)))
-			continue
+	for i, h := range heads {
+		switch {
+		case slices.ContainsFunc(heads[:i], func(o head) bool { return o.at == h.at }): // in its block
+		case h.at == len(p.messages):
+			out = append(out, llms.TextParts(llms.ChatMessageTypeHuman, block(heads, h.at, "")))
+		default:
+			out[h.at] = headed(out[h.at], heads, h.at)
 		}
-		out[at] = headed(out[at], block(texts))
 	}
 	if p.reading.crooked {
 		return straighten(out, p.client.textFirst)
@@ -501,17 +510,18 @@ func (p *placement) write(heads map[int][]string, released map[[2]int]string) []
 	return out
 }
 
-// headed puts text in front of the message's first text, concatenated: the one
-// form that every client delivers. A message without plain text gets a part.
-func headed(m llms.MessageContent, text string) llms.MessageContent {
+// headed puts the block of a message in front of its first text, concatenated:
+// the one form that every client delivers. A message without plain text gets a
+// part.
+func headed(m llms.MessageContent, heads []head, at int) llms.MessageContent {
 	for i, part := range m.Parts {
 		if first, ok := part.(llms.TextContent); ok {
 			m.Parts = slices.Clone(m.Parts)
-			m.Parts[i] = llms.TextContent{Text: text + first.Text}
+			m.Parts[i] = llms.TextContent{Text: block(heads, at, first.Text)}
 			return m
 		}
 	}
-	m.Parts = append([]llms.ContentPart{llms.TextContent{Text: text}}, m.Parts...)
+	m.Parts = append([]llms.ContentPart{llms.TextContent{Text: block(heads, at, "")}}, m.Parts...)
 	return m
 }
 

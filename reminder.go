@@ -69,7 +69,33 @@ func (s *State) isReminder(m llms.MessageContent) (own bool) {
 	return own
 }
 
-// block is one reminder block, in front of a message's text.
-func block(parts []string) string {
-	return reminderOpen + "\n" + strings.Join(parts, "\n\n") + "\n" + reminderClose + "\n"
+// head is a text to put in front of a message.
+type head struct {
+	at   int // the message's index
+	text string
+}
+
+// block is one reminder block of the texts for the message at that index, in
+// front of the message's own.
+func block(heads []head, at int, own string) string {
+	size := len(reminderOpen) + len(reminderClose) + len(own) + 3
+	for i := range heads {
+		if heads[i].at == at {
+			size += len(heads[i].text) + 2
+		}
+	}
+	var b strings.Builder
+	b.Grow(size)
+	b.WriteString(reminderOpen)
+	gap := "\n"
+	for i := range heads {
+		if heads[i].at == at {
+			b.WriteString(gap)
+			b.WriteString(heads[i].text)
+			gap = "\n\n"
+		}
+	}
+	b.WriteString("\n" + reminderClose + "\n")
+	b.WriteString(own)
+	return b.String()
 }

@@ -3,6 +3,7 @@ package skillbay
 import (
 	"maps"
 	"slices"
+	"sync"
 )
 
 // Skill is one loaded skill as the host sees it: a value, whose slices and
@@ -69,7 +70,8 @@ func (s Skill) clone() Skill {
 }
 
 // frozen is a skill as New read it: the public value and what is derived from
-// it once. Nothing in it changes after New.
+// it once. Nothing in it changes after New, save that texts are made when they
+// are first needed.
 type frozen struct {
 	Skill
 	policy policy            // compiled allowed-tools and disallowed-tools
@@ -78,6 +80,17 @@ type frozen struct {
 	sum    string            // Digest as ledgers store it: base64
 	path   string            // the SKILL.md's path, for messages
 	onDisk bool              // Dir is a real directory
+	made   sync.Once         // for texts, by Middleware.ready
+	texts  texts
+}
+
+// texts are what a launch without arguments says of a skill whose body is then
+// the same in every conversation. The zero texts mean: it is not.
+type texts struct {
+	observation string
+	hash        string // of observation, as ledgers store it
+	tokens      int    // of observation
+	again       string // when it is re-injected, defused
 }
 
 // Severity grades a Diagnostic.
