@@ -322,7 +322,8 @@ func (s *State) holds(to []hold, b *batch, cat *catalog) []hold {
 		yields := over && l.Turn < t.N && !t.Contested && s.dismissal(l.Skill).Turn == t.N
 		at := indexOf(to, l.Skill)
 		if at < 0 {
-			to = append(to, hold{skill: l.Skill, rec: l.policy, cur: cat.policy(l.Skill), grants: grants, live: !over, yields: yields})
+			cur := cat.policy(l.Skill)
+			to = append(to, hold{skill: l.Skill, rec: l.lists(cur), cur: cur, grants: grants, live: !over, yields: yields})
 			continue
 		}
 		to[at].grants, to[at].live = to[at].grants || grants, to[at].live || !over
@@ -379,28 +380,29 @@ func gather(s *State, b *batch, call *batchCall, names []string, cat *catalog, b
 		p := trial{tool: toolSkill, skillCall: true, named: sib.target}
 		p.ledger, p.history, p.contested = w.ledger, w.history, w.contested
 		if cur := cat.policy(sib.target); cur != nil && p.judge() == nil {
-			w.siblings = append(w.siblings, hold{skill: sib.target, rec: s.recordedPolicy(sib.target), cur: cur})
+			w.siblings = append(w.siblings, hold{skill: sib.target, rec: s.recordedPolicy(sib.target, cur), cur: cur})
 		}
 	}
 	if s != nil { // what launched in this batch holds it under any release
 		for i := range s.book.Launches {
 			l := &s.book.Launches[i]
 			if l.Window && !l.Host && l.Seq > b.base && l.Turn == s.book.Turn.N && counts(l.Seq, l.Skill) {
-				w.siblings = append(w.siblings, hold{skill: l.Skill, rec: s.recordedPolicy(l.Skill), cur: cat.policy(l.Skill)})
+				cur := cat.policy(l.Skill)
+				w.siblings = append(w.siblings, hold{skill: l.Skill, rec: s.recordedPolicy(l.Skill, cur), cur: cur})
 			}
 		}
 	}
 	return w
 }
 
-// recordedPolicy is the list of the skill's first launch in the window, or nil.
-// s.mu is held.
-func (s *State) recordedPolicy(skill string) *policy {
+// recordedPolicy is the list of the skill's first launch in the window, or nil;
+// current is that of the loaded skill. s.mu is held.
+func (s *State) recordedPolicy(skill string, current *policy) *policy {
 	if s == nil {
 		return nil
 	}
 	if first := s.first(skill); first != nil {
-		return first.policy
+		return first.lists(current)
 	}
 	return nil
 }

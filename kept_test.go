@@ -152,7 +152,7 @@ func TestStoreKeepsFailedRuns(t *testing.T) {
 			st := store.state(t, "4711")
 			assert.False(t, st.book.Turn.Answered)
 			assert.Equal(t, []string{"refund"}, st.Active())
-			assert.Equal(t, "Write", st.book.Batch.Calls[0].Tool, "all up to the end is kept")
+			assert.Equal(t, "Write", st.batch.calls[0].tool, "all up to the end is kept")
 
 			// The same input goes on with the turn, limits included.
 			p := newPod(t, Config{Store: store}, desk)

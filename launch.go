@@ -115,6 +115,9 @@ func (mw *Middleware) save(ctx context.Context, st *State, l *launch) error {
 }
 
 func (mw *Middleware) auditLaunch(ctx context.Context, st *State, l *launch) {
+	if mw.cfg.Audit == nil {
+		return
+	}
 	e := Event{Type: EventInvoked, Skill: l.Skill, Args: l.Args, Digest: hexDigest(l.Digest), ToolCallID: l.CallID, Tool: toolSkill}
 	if l.Host {
 		e.Tool, e.Detail = "", "host"
@@ -232,20 +235,21 @@ func (mw *Middleware) runShell(ctx context.Context, st *State, f *frozen, l *lau
 // standing returns the active launch of the same skill, arguments and release
 // whose body stands in the conversation: visible, as sees tells, or anchored.
 func (s *State) standing(l *launch, sees func(*launch) bool) (found launch, ok bool) {
-	var last launch
+	var last *launch
 	anchored := false
 	s.do(func() {
 		if p := s.last(l.Skill); p != nil && s.active(p) && !p.Lost {
-			last, ok = *p, true
+			copied := *p
+			last = &copied
 			anchored = slices.ContainsFunc(s.book.Anchors, func(a anchor) bool {
 				return a.of(p) && a.Kind != anchorAbsent
 			})
 		}
 	})
-	if !ok || last.Args != l.Args || last.Given != l.Given || last.Digest != l.Digest {
+	if last == nil || last.Args != l.Args || last.Given != l.Given || last.Digest != l.Digest {
 		return found, false
 	}
-	return last, anchored || sees != nil && sees(&last)
+	return *last, anchored || sees != nil && sees(last)
 }
 
 // repoint hangs the anchor of an earlier launch with the same text on this one.

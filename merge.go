@@ -36,7 +36,7 @@ func (s *State) Merge(other *State) {
 		}
 		s.book = merged
 		for i := range s.book.Launches {
-			s.book.Launches[i].compile()
+			s.book.Launches[i].policy = nil
 		}
 		s.bound()
 		united := mergeExtras(s.extras, extras)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -325,6 +326,14 @@ type policy struct {
 	limits bool    // allowed-tools is present, even if empty
 	allow  []entry // of allowed-tools
 	ban    []entry // of disallowed-tools
+}
+
+// is reports whether newPolicy would compile the two lists to p; allowed is nil
+// when they limit nothing.
+func (p *policy) is(allowed, disallowed []string) bool {
+	same := func(e entry, text string) bool { return e.text == text }
+	return p.limits == (allowed != nil) &&
+		slices.EqualFunc(p.allow, allowed, same) && slices.EqualFunc(p.ban, disallowed, same)
 }
 
 // newPolicy compiles the two lists of a skill. They come from a header that

@@ -106,7 +106,7 @@ type launch struct {
 	Unaudited bool     `json:"unaudited,omitempty"` // of a pending launch: audited when it joins
 	Inert     bool     `json:"inert,omitempty"`     // of a fork's pending launch: it grants nothing
 
-	policy  *policy // compiled lists; set by enter and by decoding
+	policy  *policy // compiled lists; see lists
 	unsaved bool    // OnChange failed for it
 }
 
@@ -116,10 +116,18 @@ func (l *launch) restricts() bool { return l.Allowed != nil || len(l.Banned) > 0
 // restricts reports whether the lists hold tool calls to anything; none do not.
 func (p *policy) restricts() bool { return p != nil && (p.limits || len(p.ban) > 0) }
 
-// compile prepares the recorded lists for the gate.
-func (l *launch) compile() {
-	p := newPolicy(l.Allowed, l.Banned, l.Allowed != nil)
-	l.policy = &p
+// lists are the recorded lists for the gate: the skill's current ones, where
+// they are the same, else compiled when they are first asked for, so that a
+// State that lies idle is small. The State's mu is held.
+func (l *launch) lists(current *policy) *policy {
+	if l.policy == nil {
+		l.policy = current
+		if current == nil || !current.is(l.Allowed, l.Banned) {
+			p := newPolicy(l.Allowed, l.Banned, l.Allowed != nil)
+			l.policy = &p
+		}
+	}
+	return l.policy
 }
 
 // dismissal covers every launch of a skill up to a point.
@@ -349,8 +357,7 @@ func (s *State) enter(l launch) {
 	if f := s.first(l.Skill); f != nil {
 		l.Allowed, l.Banned = f.Allowed, f.Banned
 	}
-	l.Window = true
-	l.compile()
+	l.Window, l.policy = true, nil
 	at, _ := slices.BinarySearchFunc(s.book.Launches, l, func(a, b launch) int {
 		return cmp.Or(cmp.Compare(a.Turn, b.Turn), cmp.Compare(a.Seq, b.Seq))
 	})
@@ -697,7 +704,7 @@ func (s *State) UnmarshalJSON(data []byte) error {
 		return &Error{Op: "decode state", Err: ErrBusy}
 	}
 	s.book, s.extras = decoded, extras
-	s.batch = decoded.Batch.restored()
+	s.batch, s.book.Batch = decoded.Batch.restored(), nil
 	s.shown, s.told, s.seen = shown{}, nil, nil
 	return nil
 }
@@ -736,12 +743,21 @@ func decode(data []byte) (b book, extras map[string]rawField, err error) {
 	if len(extras) == 0 {
 		extras = nil
 	}
-	for i := range b.Launches {
-		b.Launches[i].compile()
-	}
 	slices.Sort(b.Announced)
-	b.Announced = slices.Compact(b.Announced)
+	b.Announced = packed(slices.Compact(b.Announced))
+	b.Launches = slices.Clone(b.Launches) // without the room that decoding left
 	return b, extras, nil
+}
+
+// packed returns names that share the memory of one text: short ones take less
+// than half as much so.
+func packed(names []string) []string {
+	all := strings.Join(names, "")
+	out := make([]string, len(names))
+	for i, name := range names {
+		out[i], all = all[:len(name)], all[len(name):]
+	}
+	return out
 }
 
 // knownFields are the JSON names of book's fields.
