@@ -259,15 +259,32 @@ func (s *State) finish(seq int64) {
 func canonicalInput(input string) string {
 	input = strings.TrimSpace(input)
 	// Without its name or an escape that could spell it there is no __arg1.
-	if strings.HasPrefix(input, "{") && (strings.Contains(input, "__arg1") || strings.Contains(input, `\u`)) {
-		var object map[string]any
-		if json.Unmarshal([]byte(input), &object) == nil {
-			if arg, ok := object["__arg1"].(string); ok {
-				input = arg
-			}
+	if strings.HasPrefix(input, "{") && (strings.Contains(input, wrapped) || strings.Contains(input, `\u`)) {
+		if arg, ok := wrappedInput(input); ok {
+			input = arg
 		}
 	}
 	return strings.TrimSpace(strings.TrimSuffix(input, "\nObservation:"))
+}
+
+// wrapped is the member in which langchaingo hands a tool's one string over.
+const wrapped = "__arg1"
+
+// wrappedInput returns the string that a JSON object holds as that member.
+func wrappedInput(input string) (arg string, ok bool) {
+	if plainObject(input, func(name, value string) {
+		if name == wrapped {
+			arg, ok = value, true
+		}
+	}) {
+		return arg, ok
+	}
+	var object map[string]any
+	if json.Unmarshal([]byte(input), &object) != nil {
+		return "", false
+	}
+	arg, ok = object[wrapped].(string)
+	return arg, ok
 }
 
 // choiceCalls returns the tool calls of all choices of an answer. A call
