@@ -77,6 +77,10 @@ func (h *hold) base() *policy {
 	return h.cur
 }
 
+// released reports whether the loaded skill has lists of its own to hold to,
+// not the recorded ones again.
+func (h *hold) released() bool { return h.cur != nil && h.cur != h.rec }
+
 // limits reports whether the skill belongs to the union of lists.
 func (h *hold) limits() bool { b := h.base(); return b != nil && b.limits }
 
@@ -85,22 +89,18 @@ func (h *hold) limits() bool { b := h.base(); return b != nil && b.limits }
 func (h *hold) narrowed() bool { return !h.limits() && h.cur != nil && h.cur.limits }
 
 func (h *hold) bans(tool string) bool {
-	return h.rec != nil && h.rec.bans(tool) || h.cur != nil && h.cur.bans(tool)
+	return h.rec != nil && h.rec.bans(tool) || h.released() && h.cur.bans(tool)
 }
 
 // allows reports whether every list that the skill has contains the call.
 func (h *hold) allows(c *trial) bool {
-	for _, p := range [2]*policy{h.rec, h.cur} {
-		if p != nil && p.limits && !p.allows(c) {
-			return false
-		}
-	}
-	return true
+	missed := func(p *policy) bool { return p.limits && !p.allows(c) }
+	return !(h.rec != nil && missed(h.rec) || h.released() && missed(h.cur))
 }
 
 // lists reports whether every list names the tool exactly.
 func (h *hold) lists(tool string) bool {
-	return h.base() != nil && (h.rec == nil || h.rec.lists(tool)) && (h.cur == nil || h.cur.lists(tool))
+	return h.base() != nil && (h.rec == nil || h.rec.lists(tool)) && (!h.released() || h.cur.lists(tool))
 }
 
 // allowed are the entries to tell the model.

@@ -242,7 +242,8 @@ func sameTool(a, b string) bool {
 	a, b = strings.TrimSpace(a), strings.TrimSpace(b)
 	for i := range min(len(a), len(b)) {
 		if a[i]|b[i] >= utf8.RuneSelf { // EqualFold takes more for equal: U+212A for k
-			return strings.ToUpper(a) == strings.ToUpper(b)
+			upper := strings.ToUpper(a)
+			return upper == strings.ToUpper(b)
 		}
 		if upperASCII(a[i]) != upperASCII(b[i]) { // what follows cannot make up for it
 			return false
