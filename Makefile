@@ -5,8 +5,9 @@ SHELL := /bin/bash
 # Every module of this repository: the library, and what lives beside it.
 MODULES := $(patsubst %/,%,$(sort $(dir $(wildcard go.mod */go.mod cmd/*/go.mod))))
 
-# Tests run in the workspace of go.work. Everything else looks at one module at a
-# time, as its users do; so must the tools, since a workspace takes no -modfile.
+# Tests run in the workspace of go.work, bench/ aside. Everything else looks at one
+# module at a time, as its users do; so must the tools, since a workspace takes no
+# -modfile.
 ALONE := GOWORK=off
 TOOL  := $(ALONE) go tool -modfile=$(CURDIR)/tools.mod
 
@@ -43,10 +44,11 @@ actionlint:
 tidy:
 	$(call each,$(ALONE) go mod tidy -diff)
 
-# bench/ brings the peers along, which take the race detector minutes to compile;
-# the library itself runs under it in its own tests.
+# bench/ brings the peers along. It is no part of the workspace, where their
+# requirements would raise those of all others, and it does without the race
+# detector, which would take minutes to compile them.
 test:
-	$(call each,go test $$([ $$dir = bench ] || echo $(RACE)) -shuffle=on ./...)
+	$(call each,if [ $$dir = bench ]; then $(ALONE) go test -shuffle=on ./...; else go test $(RACE) -shuffle=on ./...; fi)
 
 # The tests of States in stores, at full size: which databases ran, which were
 # skipped, and the figures. `.ci/services` installs the databases.
@@ -70,15 +72,15 @@ cover:
 
 # Both tables: tokens by strategy, and time beside the peers.
 bench:
-	cd bench && go run ./cmd/economy && go run ./cmd/scorecard -table
+	cd bench && $(ALONE) go run ./cmd/economy && $(ALONE) go run ./cmd/scorecard -table
 
 # Every goal of speed and tokens, a line each; it fails when one is missed.
 scorecard:
-	@cd bench && go run ./cmd/scorecard
+	@cd bench && $(ALONE) go run ./cmd/scorecard
 
 # Each benchmark of every module, once: that they still run.
 once:
-	$(call each,go test -run '^$$' -bench . -benchtime 1x ./... | grep -v 'no test files')
+	$(call each,$(ALONE) go test -run '^$$' -bench . -benchtime 1x ./...)
 
 demo:
 	go run ./examples/support-bot
