@@ -148,12 +148,12 @@ func number(calls []batchCall, base int64) []batchCall {
 // calls of history's last AI message if it is among them, else the State's
 // current batch if it is among those; else it is one more call of either.
 // s.mu is held.
-func (s *State) place(chap chapter, calls []batchCall, own batchCall) (*batch, batchCall) {
+func (s *State) place(chap *chapter, calls []batchCall, own batchCall) (*batch, batchCall) {
 	// An answer that the State holds stays one batch, however the host spreads
 	// it over messages.
 	held := s.batch != nil && slices.ContainsFunc(s.batch.calls, own.waiting)
 	if !held && slices.ContainsFunc(calls, own.same) {
-		s.open(chap.ais, calls, false)
+		s.open(chap.ais(), calls, false)
 	}
 	if b := s.batch; b != nil && b.key != "" {
 		found := -1
@@ -166,8 +166,8 @@ func (s *State) place(chap chapter, calls []batchCall, own batchCall) (*batch, b
 			return b, s.deliver(b, found)
 		}
 	}
-	if chap.ais > 0 {
-		s.open(chap.ais, calls, false)
+	if ais := chap.ais(); ais > 0 {
+		s.open(ais, calls, false)
 	}
 	return s.extra(own, false)
 }

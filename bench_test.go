@@ -123,21 +123,26 @@ func BenchmarkListingOnly(b *testing.B) {
 }
 
 // BenchmarkGate is the decision on one allowed call, with the State locked as
-// the tool wrappers do it.
+// the tool wrappers do it, in conversations of so many messages.
 func BenchmarkGate(b *testing.B) {
-	mw, ctx, _ := benchConversation(b, 10)
-	st, _ := StateFrom(ctx)
-	call := newBatchCall("", "Read", `{"id":"A1"}`)
-	var batch *batch
-	st.do(func() { batch, call = st.extra(call, false) })
-	b.ReportAllocs()
-	for b.Loop() {
-		var buf [8]hold
-		t := trial{tool: "Read", input: `{"id":"A1"}`}
-		st.do(func() { t.witnesses = gather(st, batch, &call, nil, mw.catalog, buf[:0]) })
-		if t.judge() != nil {
-			b.Fatal("blocked")
-		}
+	for _, n := range []int{10, 5000} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			mw, ctx, history := benchConversation(b, n)
+			st, _ := StateFrom(ctx)
+			names := readChapter(history, st.isReminder).names
+			call := newBatchCall("", "Read", `{"id":"A1"}`)
+			var batch *batch
+			st.do(func() { batch, call = st.extra(call, false) })
+			b.ReportAllocs()
+			for b.Loop() {
+				var buf [8]hold
+				t := trial{tool: "Read", input: `{"id":"A1"}`}
+				st.do(func() { t.witnesses = gather(st, batch, &call, names, mw.catalog, buf[:0]) })
+				if t.judge() != nil {
+					b.Fatal("blocked")
+				}
+			}
+		})
 	}
 }
 

@@ -239,7 +239,7 @@ func (mw *Middleware) CallTool(
 	if !known {
 		own = mw.describe(ctx, d.sc.state, call)
 	}
-	return d.run(call, next, func() (*batch, batchCall) { return d.sc.state.place(d.chapter, calls, own) })
+	return d.run(call, next, func() (*batch, batchCall) { return d.sc.state.place(&d.chapter, calls, own) })
 }
 
 // CallTools runs the calls of one model answer like CallTool, at most 8 at
@@ -319,7 +319,7 @@ func (d *dispatcher) open(calls []batchCall) (b *batch, at []int) {
 	st.do(func() {
 		b = st.batch
 		if b == nil || !waitsForAll(b.calls, calls) {
-			b = st.open(d.chapter.ais, siblings, false)
+			b = st.open(d.chapter.ais(), siblings, false)
 		}
 		for i := range calls { // of equal calls the next one
 			n := 0

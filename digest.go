@@ -55,13 +55,13 @@ type member struct {
 
 // reader reads skill directories, one after the other, and keeps its buffers.
 type reader struct {
-	buf  []byte    // a file's contents, and one byte more than it may have
+	buf  []byte    // a file's contents, and at least one byte more
 	sum  hash.Hash // of the current skill
 	head []byte    // what the digest holds in front of a file's contents
 }
 
 func newReader() *reader {
-	return &reader{buf: make([]byte, max(maxSkillFileBytes, maxFileBytes)+1), sum: sha256.New()}
+	return &reader{buf: make([]byte, 16<<10), sum: sha256.New()}
 }
 
 // read reads the whole skill, each file once; top is what f.list(".") returned.
@@ -160,14 +160,27 @@ func (r *reader) contents(f folder, at string, limit int64) (data []byte, size i
 		return nil, size, nil
 	}
 	// The size was a hint; the end of the file is what counts.
-	n, err := io.ReadFull(file, r.buf[:limit+1])
-	switch {
-	case err == nil:
-		return nil, int64(n), nil
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return r.buf[:n], int64(n), nil
-	default:
-		return nil, 0, err
+	r.grow(size + 1)
+	for n := int64(0); ; {
+		more, err := io.ReadFull(file, r.buf[n:min(int64(len(r.buf)), limit+1)])
+		n += int64(more)
+		switch {
+		case err == nil && n > limit:
+			return nil, n, nil
+		case err == nil:
+			r.grow(2 * n)
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return r.buf[:n], n, nil
+		default:
+			return nil, 0, err
+		}
+	}
+}
+
+// grow makes room for that many bytes, and keeps what is there.
+func (r *reader) grow(size int64) {
+	if missing := int(size) - len(r.buf); missing > 0 {
+		r.buf = append(r.buf, make([]byte, missing)...)
 	}
 }
 

@@ -431,7 +431,7 @@ func CheckAllowedTools(history []llms.MessageContent, call llms.ToolCall, skills
 	for i, other := range chap.calls {
 		calls[i] = cat.describe(other, nil)
 	}
-	b, own := new(State).place(chap, calls, cat.describe(call, nil))
+	b, own := new(State).place(&chap, calls, cat.describe(call, nil))
 	c := trial{tool: strings.TrimSpace(nameOf(call)), input: inputOf(call), skillCall: isSkillCall(call), named: own.named}
 	c.witnesses = gather(nil, b, &own, chap.names, cat, nil)
 	v := c.judge()

@@ -108,15 +108,26 @@ func isHuman(m llms.MessageContent) bool { return m.Role == llms.ChatMessageType
 // of the last AI message, and the skills that answers before it launched in
 // the current turn.
 type chapter struct {
-	ais   int             // AI messages in the history
-	calls []llms.ToolCall // of the last AI message
-	names []string        // skills named by launching answers, without repeats
+	history []llms.MessageContent
+	calls   []llms.ToolCall // of the last AI message
+	names   []string        // skills named by launching answers, without repeats
+}
+
+// ais counts the AI messages of the history: what tells an answer from an equal
+// one before, where the State does not wait for its calls.
+func (c *chapter) ais() (n int) {
+	for i := range c.history {
+		if c.history[i].Role == llms.ChatMessageTypeAI {
+			n++
+		}
+	}
+	return n
 }
 
 // readChapter reads the current turn of a history, from the end. reminder
 // tells which human messages are the host's own reminders (nil: none).
 func readChapter(history []llms.MessageContent, reminder func(llms.MessageContent) bool) chapter {
-	c := chapter{}
+	c := chapter{history: history}
 	start, lastAI := 0, -1
 	for i := len(history) - 1; i >= 0; i-- {
 		m := history[i]
@@ -128,11 +139,6 @@ func readChapter(history []llms.MessageContent, reminder func(llms.MessageConten
 		}
 		if start > 0 && lastAI >= 0 {
 			break
-		}
-	}
-	for i := range history {
-		if history[i].Role == llms.ChatMessageTypeAI {
-			c.ais++
 		}
 	}
 	if lastAI < 0 {

@@ -67,7 +67,6 @@ func parseBenchmarks(out string) (inside, error) {
 			}
 		}
 		name, _, _ := strings.Cut(fields[0], "-")
-		name, _, _ = strings.Cut(name, "/")
 		found[name] = append(found[name], s)
 	}
 	if len(found) == 0 {
@@ -76,7 +75,7 @@ func parseBenchmarks(out string) (inside, error) {
 	return found, nil
 }
 
-// of is the named benchmark's median; of several sizes, all together.
+// of is the median of a benchmark's runs.
 func (in inside) of(name string) (sample, error) {
 	all := in[name]
 	if len(all) == 0 {

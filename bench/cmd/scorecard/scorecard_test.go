@@ -62,7 +62,7 @@ BenchmarkLaunch 	   50126	     29382.5 ns/op	   13368 B/op	      30 allocs/op
 PASS
 `)
 	require.NoError(t, err)
-	gate, err := found.of("BenchmarkGate")
+	gate, err := found.of("BenchmarkGate/10")
 	require.NoError(t, err)
 	assert.Equal(t, sample{ns: 1364, allocs: 5}, gate)
 	launch, err := found.of("BenchmarkLaunch")
