@@ -47,7 +47,13 @@ func openDisk(realDir string) (*diskFolder, error) {
 }
 
 func (d *diskFolder) list(dir string) ([]fs.DirEntry, error) {
-	f, err := d.root.OpenFile(filepath.FromSlash(dir), openFlags, 0)
+	var f *os.File
+	var err error
+	if dir == "." { // by its path, as the root was: os.Root would ask once more what each entry is
+		f, err = os.OpenFile(d.real+string(filepath.Separator)+".", openFlags, 0)
+	} else {
+		f, err = d.root.OpenFile(filepath.FromSlash(dir), openFlags, 0)
+	}
 	if err != nil {
 		return nil, err
 	}
