@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -32,7 +33,7 @@ type kept struct {
 	revision int64         // of the Record that others and state are based on
 	others   *State        // what others saved; nil: nothing
 	saved    []byte        // the JSON that the Store keeps
-	tried    []byte        // the JSON of a save of unknown outcome
+	tried    [][]byte      // the JSON of saves that failed, and may have been carried out all the same
 }
 
 // open loads a conversation's State; a new one where none is kept.
@@ -98,8 +99,8 @@ func (k *kept) save(ctx context.Context) error {
 			k.revision, k.saved, k.tried = k.revision+1, data, nil
 			return nil
 		}
+		k.tried = append(k.tried, data)
 		if !errors.Is(err, ErrConflict) {
-			k.tried = data
 			break
 		}
 	}
@@ -125,8 +126,8 @@ func (k *kept) joined() ([]byte, error) {
 	return both.MarshalJSON()
 }
 
-// catchUp reads what another machine saved. A save of ours whose outcome was
-// unknown may be all that it finds.
+// catchUp reads what another machine saved. A save of ours that failed, even with
+// ErrConflict from a client that sent it twice, may be all that it finds.
 func (k *kept) catchUp(ctx context.Context) error {
 	r, err := k.load(ctx)
 	if err != nil {
@@ -145,7 +146,8 @@ func (k *kept) catchUp(ctx context.Context) error {
 		return err
 	}
 	k.revision, k.saved = r.Revision, data
-	if !bytes.Equal(data, k.tried) {
+	ours := slices.ContainsFunc(k.tried, func(tried []byte) bool { return bytes.Equal(data, tried) })
+	if !ours {
 		k.mw.log.Info("skillbay: another machine saved this conversation meanwhile: merging",
 			"conversation", k.id, "turn", k.state.Turn(), "other", others.Turn())
 		if k.others != nil { // what a stale answer lacks is not lost
@@ -178,7 +180,11 @@ func (k *kept) store(ctx context.Context, r Record) (err error) {
 }
 
 func caught(err *error) {
-	if r := recover(); r != nil {
+	switch r := recover().(type) {
+	case nil:
+	case error:
+		*err = fmt.Errorf("%w: %w", errStorePanic, r)
+	default:
 		*err = fmt.Errorf("%w: %v", errStorePanic, r)
 	}
 }

@@ -244,6 +244,30 @@ func TestStoreUnknownOutcomeInALoop(t *testing.T) {
 	assert.False(t, st.book.Turn.Contested)
 }
 
+// A client that sends a save twice is told of a conflict with itself.
+func TestStoreConflictWithItself(t *testing.T) {
+	store := &shelf{}
+	b := newBay(t, Config{Store: store}, desk)
+	ctx, err := b.LoadState(conversation("4711"))
+	require.NoError(t, err)
+	require.NoError(t, b.BeginTurn(ctx))
+	store.onSave = func(_ context.Context, _ string, r Record, save func() error) error {
+		if err := save(); err != nil || r.Revision > 2 {
+			return err
+		}
+		return ErrConflict
+	}
+	require.NoError(t, b.SaveState(ctx))
+	call := skillCall("shipping", "")
+	ai := llms.MessageContent{Role: llms.ChatMessageTypeAI, Parts: []llms.ContentPart{call}}
+	_, err = b.CallTool(ctx, []llms.MessageContent{human("Hello"), ai}, call, nil)
+	require.NoError(t, err)
+	require.NoError(t, b.SaveState(ctx))
+	st := store.state(t, "4711")
+	assert.Equal(t, []string{"shipping"}, st.Active())
+	assert.False(t, st.book.Turn.Contested)
+}
+
 // A Store whose replica answers with an old record loses nothing of a newer one.
 func TestStoreThatIsStale(t *testing.T) {
 	store := &shelf{}

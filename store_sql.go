@@ -144,19 +144,21 @@ func (s *SQLStore) Load(ctx context.Context, id string) (r Record, err error) {
 // Save implements Store.
 func (s *SQLStore) Save(ctx context.Context, id string, r Record) error {
 	now := time.Now().UnixMilli()
+	statement, args := s.update, []any{r.Revision, string(r.State), now, s.key(id), r.Revision - 1}
 	if r.Revision == 1 {
-		_, err := s.db.ExecContext(ctx, s.insert, s.key(id), r.Revision, string(r.State), now)
-		if err == nil {
-			return nil
-		}
-		// No two drivers agree on how they say that the key exists: look.
-		if there, lookErr := s.Load(ctx, id); lookErr == nil && there.Revision > 0 {
+		statement, args = s.insert, []any{s.key(id), r.Revision, string(r.State), now}
+	}
+	result, err := s.db.ExecContext(ctx, statement, args...)
+	if err != nil {
+		// PostgreSQL says so when it cannot put transactions in an order.
+		var state interface{ SQLState() string }
+		if errors.As(err, &state) && state.SQLState() == "40001" {
 			return ErrConflict
 		}
-		return s.failed("save state", err)
-	}
-	result, err := s.db.ExecContext(ctx, s.update, r.Revision, string(r.State), now, s.key(id), r.Revision-1)
-	if err != nil {
+		// No two drivers agree on how they say that the key exists: look.
+		if there, lookErr := s.Load(ctx, id); lookErr == nil && there.Revision != r.Revision-1 {
+			return ErrConflict
+		}
 		return s.failed("save state", err)
 	}
 	switch n, err := result.RowsAffected(); {
