@@ -55,7 +55,7 @@ test:
 stores:
 	@echo "== integration: crash, two pods, soak, faults"
 	@cd integration && set -o pipefail && go test -count=1 -v -timeout 15m -run '^(TestStores|TestCrash|TestTwoPods|TestSoak|TestFaults)$$' . 2>&1 \
-		| grep -E '^ *(--- |[a-z_]+_test\.go:[0-9]+: (figure|skipped):|panic:|FAIL|ok )|_test\.go:[0-9]+: figure|Error|skip'
+		| grep -E '^(---|ok|FAIL|panic:)|^ +--- (FAIL|SKIP)|figure:|Error|skip'
 
 build:
 	$(call each,$(ALONE) go build -o /dev/null ./...)
