@@ -129,9 +129,14 @@ func (mw *Middleware) pass(
 	if run == nil && t.skillCall {
 		if l, ok := st.redelivered(c.seq); ok {
 			if f := mw.catalog.byName[l.Skill]; f != nil {
-				if l.unsaved {
+				switch { // the model learns of nothing that is not kept
+				case l.unsaved:
 					if err := mw.save(ctx, st, &l); err != nil {
 						return "", err
+					}
+				default:
+					if err := mw.saveKept(ctx, st); err != nil {
+						return "", &Error{Op: "launch", Skill: l.Skill, Err: err}
 					}
 				}
 				if l.Lost { // a Store does not keep arguments: they are the call's
@@ -159,7 +164,7 @@ func (mw *Middleware) pass(
 	}
 	inside := sc
 	inside.plan, inside.handled, inside.bypass = nil, nil, false
-	inside.frame = &frame{outer: sc.frame, state: sc.state, mw: mw, held: t.snapshot()}
+	inside.frame = &frame{outer: sc.frame, state: sc.state, conversation: sc.conversation, mw: mw, held: t.snapshot()}
 	return run(inside.in(ctx))
 }
 

@@ -212,7 +212,8 @@ func (e *Executor) GetMemory() schema.Memory {
 // Call returns without error, and not otherwise.
 //
 // Under WithConversation it first loads the State, and saves it at its end: see
-// there. An answer whose State could not be saved comes beside the *SaveError.
+// there. An answer whose State could not be saved comes beside the *SaveError;
+// chains.Run drops it, as it does with every error, and saves no memory.
 //
 // Errors: ErrNoState, ErrBusy when another run uses the State, those of
 // LoadState and SaveState, ctx's own, and those of langchaingo's executor.
@@ -224,6 +225,13 @@ func (e *Executor) Call(
 	}
 	sc := scopeOf(ctx)
 	if sc.state == nil && sc.conversation != "" {
+		k, err := e.mw.open(ctx, sc)
+		if err != nil {
+			return nil, err
+		}
+		sc.keep(k)
+	}
+	if sc.kept != nil && !sc.nested() {
 		return e.callKept(ctx, sc, inputs, options)
 	}
 	return e.call(ctx, sc, inputs, options)
@@ -234,13 +242,8 @@ func (e *Executor) Call(
 func (e *Executor) callKept(
 	ctx context.Context, sc scope, inputs map[string]any, options []chains.ChainCallOption,
 ) (out map[string]any, err error) {
-	k, err := e.mw.open(ctx, sc.conversation)
-	if err != nil {
-		return nil, err
-	}
-	sc.keep(k)
 	defer func() {
-		if unsaved := k.save(context.WithoutCancel(ctx)); unsaved != nil {
+		if unsaved := sc.kept.save(context.WithoutCancel(ctx)); unsaved != nil {
 			err = errors.Join(err, unsaved)
 		}
 	}()
@@ -265,8 +268,9 @@ func (e *Executor) call(
 
 	text := e.inputText(ctx, inputs)
 	o := opener{Kind: byRun, Len: len(text), Hash: hashOf(text)}
-	err := e.mw.begin(ctx, st, func(rules turnRules, now int64) (start turnStart) {
-		if t := &st.book.Turn; t.N > 0 && !t.Answered && t.Opener == o {
+	inside := scope{state: st, run: r, frame: sc.frame, conversation: sc.conversation, kept: sc.kept}.in(ctx)
+	err := e.mw.begin(inside, st, func(rules turnRules, now int64) (start turnStart) {
+		if t := &st.book.Turn; t.N > 0 && !t.Answered && t.openedBy(o) {
 			start = st.goOn(o)
 		} else {
 			start = st.begin(o, rules, now)
@@ -278,8 +282,7 @@ func (e *Executor) call(
 		return nil, &Error{Op: "run", Err: err}
 	}
 
-	inside := scope{state: st, run: r, frame: sc.frame, conversation: sc.conversation, kept: sc.kept}
-	out, err := e.Executor.Call(inside.in(ctx), inputs, options...)
+	out, err := e.Executor.Call(inside, inputs, options...)
 	if err == nil {
 		st.do(func() {
 			st.book.Turn.Answered = true

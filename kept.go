@@ -12,7 +12,7 @@ import (
 
 // Bounds of a save.
 const (
-	maxSaves     = 12                     // tries against conflicts
+	maxSaves     = 20                     // tries against conflicts
 	maxSaveDelay = 100 * time.Millisecond // between two tries, at random
 )
 
@@ -32,18 +32,25 @@ type kept struct {
 	saving   chan struct{} // held by the one save under way; guards all below
 	revision int64         // of the Record that others and state are based on
 	others   *State        // what others saved; nil: nothing
+	shared   bool          // others changed the turn that the State is in
 	saved    []byte        // the JSON that the Store keeps
 	tried    [][]byte      // the JSON of saves that failed, and may have been carried out all the same
 }
 
 // open loads a conversation's State; a new one where none is kept.
-func (mw *Middleware) open(ctx context.Context, id string) (*kept, error) {
+func (mw *Middleware) open(ctx context.Context, sc scope) (*kept, error) {
+	id := sc.conversation
 	fail := func(err error) error { return &Error{Op: "load state", Err: err} }
 	if mw.cfg.Store == nil {
 		return nil, fail(ErrNoStore)
 	}
 	if err := checkConversation(id); err != nil {
 		return nil, fail(err)
+	}
+	for f := sc.frame; f != nil; f = f.outer { // reached through another conversation
+		if f.conversation == id {
+			return nil, fail(fmt.Errorf("conversation %q: %w", id, ErrBusy))
+		}
 	}
 	k := &kept{mw: mw, id: id, state: NewState(), saving: make(chan struct{}, 1)}
 	r, err := k.load(ctx)
@@ -122,8 +129,28 @@ func (k *kept) joined() ([]byte, error) {
 	if err := both.UnmarshalJSON(data); err != nil {
 		return nil, err
 	}
+	own := both.book.Turn
 	both.Merge(k.others)
+	if t, theirs := &both.book.Turn, &k.others.book.Turn; own.N == theirs.N {
+		// What they hold of this turn may be what this run saved itself.
+		t.Answered = t.Answered || own.Answered && own.Opener == theirs.Opener
+		t.Contested = t.Contested && (k.shared || own.Contested)
+	}
 	return both.MarshalJSON()
+}
+
+// news are those of the names that no other machine announced meanwhile.
+func (k *kept) news(names []string) []string {
+	if k == nil {
+		return names
+	}
+	k.saving <- struct{}{}
+	defer func() { <-k.saving }()
+	if k.others == nil {
+		return names
+	}
+	told := k.others.Announced()
+	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(told, name) })
 }
 
 // catchUp reads what another machine saved. A save of ours that failed, even with
@@ -145,11 +172,13 @@ func (k *kept) catchUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	base := k.saved
 	k.revision, k.saved = r.Revision, data
 	ours := slices.ContainsFunc(k.tried, func(tried []byte) bool { return bytes.Equal(data, tried) })
 	if !ours {
 		k.mw.log.Info("skillbay: another machine saved this conversation meanwhile: merging",
 			"conversation", k.id, "turn", k.state.Turn(), "other", others.Turn())
+		k.shared = k.shared || !sameTurn(base, others)
 		if k.others != nil { // what a stale answer lacks is not lost
 			others.Merge(k.others)
 		}
@@ -157,6 +186,17 @@ func (k *kept) catchUp(ctx context.Context) error {
 	}
 	k.tried = nil
 	return nil
+}
+
+// sameTurn reports whether others launched and dismissed nothing in the turn that
+// the State was in when it was last kept.
+func sameTurn(kept []byte, others *State) bool {
+	was := new(State)
+	if was.UnmarshalJSON(kept) != nil {
+		return false
+	}
+	a, b := &was.book, &others.book
+	return encoded(a.Turn) == encoded(b.Turn) && sameWindow(a, b)
 }
 
 // load asks the Store, within Config.StoreTimeout; a panic is an error.

@@ -1,6 +1,7 @@
 package skillbay
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/hex"
@@ -350,7 +351,7 @@ func (mw *Middleware) Invoke(ctx context.Context, name, args string) error {
 		return deny(d.Reason, ErrDenied)
 	}
 	if st.invokedBefore(f.Name, args, c.within) {
-		return nil
+		return mw.saveKept(ctx, st) // perhaps it could not be saved
 	}
 	_, err = mw.launch(ctx, c, launchOrder{f: f, args: args, given: args != "", host: true})
 	if err == errNoRoom {
@@ -423,7 +424,7 @@ func (mw *Middleware) Dismiss(ctx context.Context, name, reason string) error {
 		}
 	})
 	if !done {
-		return &Error{Op: "dismiss", Skill: name, Err: ErrNotActive}
+		return &Error{Op: "dismiss", Skill: name, Err: cmp.Or(mw.saveKept(ctx, st), ErrNotActive)}
 	}
 	mw.audit(ctx, st, Event{Type: EventDismissed, Skill: name, Detail: d.Reason})
 	if err := mw.onChange(ctx, st); err != nil {

@@ -50,6 +50,7 @@ func (s *State) Merge(other *State) {
 
 // merge is Merge on values: SPEC 9.
 func merge(a, b book) book {
+	a.Launches, b.Launches = whole(a.Launches, b.Launches), whole(b.Launches, a.Launches)
 	m := book{
 		Format:    max(a.Format, b.Format),
 		Session:   min(a.Session, b.Session),
@@ -62,7 +63,12 @@ func merge(a, b book) book {
 	m.Dismissals = best(slices.Concat(a.Dismissals, b.Dismissals),
 		func(d dismissal) string { return d.Skill }, compareDismissals)
 	m.Pending = joint(a.Pending, b.Pending, func() []launch { return union(a.Pending, b.Pending, compareLaunches) })
-	m.Pending = slices.DeleteFunc(m.Pending, func(l launch) bool { return m.dismissed(&l) })
+	m.Pending = slices.DeleteFunc(m.Pending, func(l launch) bool {
+		joined := func(o launch) bool { // in the other copy a turn has it already
+			return o.Host && o.Skill == l.Skill && o.Args == l.Args && o.Time == l.Time
+		}
+		return m.dismissed(&l) || slices.ContainsFunc(a.Launches, joined) || slices.ContainsFunc(b.Launches, joined)
+	})
 	m.Turn, m.Batch = mergeTurns(&a, &b)
 
 	// Launches: the window of the turn that counts; outside it the last of each
@@ -99,6 +105,30 @@ func merge(a, b book) book {
 		return over || !slices.ContainsFunc(m.Launches, func(l launch) bool { return x.of(&l) })
 	})
 	return m
+}
+
+// whole returns the launches with what a Store redacted, where the other copy
+// still has it: they are the same launches.
+func whole(launches, others []launch) []launch {
+	out := slices.Clone(launches)
+	for i := range out {
+		l := &out[i]
+		if !l.Lost {
+			continue
+		}
+		for _, o := range others {
+			if o.Turn == l.Turn && o.Seq == l.Seq && !o.Lost && encoded(o.redacted()) == encoded(l.redacted()) {
+				l.Args, l.Shell, l.Lost = o.Args, o.Shell, false
+			}
+		}
+	}
+	return out
+}
+
+// redacted is the launch without what Sealed may take away.
+func (l launch) redacted() launch {
+	l.Args, l.Shell, l.Lost, l.Window = "", nil, false, false
+	return l
 }
 
 // dismissed reports whether a dismissal covers the launch.
@@ -139,9 +169,9 @@ func mergeTurns(a, b *book) (turn, *savedBatch) {
 		return b.Turn, b.Batch
 	}
 	t := a.Turn
-	if encoded(b.Turn.Opener) < encoded(t.Opener) {
-		t.Opener = b.Turn.Opener
-	}
+	openers := union(append(slices.Clone(a.Turn.Also), a.Turn.Opener), append(slices.Clone(b.Turn.Also), b.Turn.Opener),
+		func(x, y opener) int { return strings.Compare(encoded(x), encoded(y)) })
+	t.Opener, t.Also = openers[0], slices.Clone(openers[1:min(len(openers), maxOpeners)])
 	t.Answered = a.Turn.Answered && b.Turn.Answered
 	t.ByHost = a.Turn.ByHost || b.Turn.ByHost
 	t.Explicit = a.Turn.Explicit || b.Turn.Explicit
@@ -160,6 +190,7 @@ func sameWindow(a, b *book) bool {
 	return slices.EqualFunc(a.window(), b.window(), func(x, y launch) bool {
 		return compareLaunches(x, y) == 0
 	}) && slices.EqualFunc(a.endings(), b.endings(), func(x, y dismissal) bool {
+		x.Reason, y.Reason = "", "" // a Store may have redacted one
 		return compareDismissals(x, y) == 0
 	})
 }

@@ -156,7 +156,8 @@ func (mw *Middleware) BeginTurn(ctx context.Context) error {
 
 // begin begins a turn of st, or goes on with it. What that brought about is
 // audited, and skills that are gone from this release are logged, once st is
-// unlocked. A release of idle skills is a change to save.
+// unlocked. A release of idle skills is a change to save, and so are launches
+// that waited for the turn.
 func (mw *Middleware) begin(ctx context.Context, st *State, turn func(rules turnRules, now int64) turnStart) error {
 	var start turnStart
 	var gone []string
@@ -178,10 +179,13 @@ func (mw *Middleware) begin(ctx context.Context, st *State, turn func(rules turn
 	for _, d := range start.released {
 		mw.audit(ctx, st, Event{Type: EventDismissed, Skill: d.Skill, Detail: d.Reason})
 	}
-	if len(start.released) == 0 {
-		return nil
+	switch {
+	case len(start.released) > 0:
+		return mw.onChange(ctx, st)
+	case start.waited: // else another machine would let them join once more
+		return mw.saveKept(ctx, st)
 	}
-	return mw.onChange(ctx, st)
+	return nil
 }
 
 // prepare reads the messages of a model call and sees whether they begin a

@@ -205,7 +205,9 @@ func (p *placement) announce(l *listing) error {
 		p.st.do(func() { p.st.unannounce(news) })
 		return err
 	}
-	p.mw.audit(p.ctx, p.st, Event{Type: EventAnnounced, Skills: news})
+	if news = p.sc.kept.news(news); len(news) > 0 {
+		p.mw.audit(p.ctx, p.st, Event{Type: EventAnnounced, Skills: news})
+	}
 	return nil
 }
 

@@ -94,4 +94,6 @@ type frame struct {
 	state *State
 	mw    *Middleware // that the marked call belongs to
 	held  trial       // what held the marked call
+
+	conversation string // that a Store keeps; empty: none
 }

@@ -34,6 +34,7 @@ const (
 	maxReason       = 500
 	maxLaunchesTurn = 64
 	maxSecrets      = 4
+	maxOpeners      = 8       // of a merged turn
 	maxIdentifier   = 128     // a tool call's id, a tool's name
 	maxKeptRecords  = 256     // launches outside the window; dismissals likewise
 	maxBatchCalls   = 256     // saved
@@ -591,6 +592,7 @@ func (b *book) clone() book {
 	c := *b
 	c.Secrets = slices.Clone(b.Secrets)
 	c.Turn.Refused = slices.Clone(b.Turn.Refused)
+	c.Turn.Also = slices.Clone(b.Turn.Also)
 	c.Announced = slices.Clone(b.Announced)
 	c.Launches = slices.Clone(b.Launches)
 	c.Pending = slices.Clone(b.Pending)

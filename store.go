@@ -53,10 +53,11 @@ const maxConversationID = 255
 // "4711" and "4711/refunds". An id that a tool puts into the context of its call
 // starts a conversation of its own there, still held to what the tool call was.
 //
-// It takes the place of a State in ctx, and WithState that of a conversation.
+// It takes the place of a State in ctx, and WithState that of a conversation. An
+// empty id is none.
 func WithConversation(ctx context.Context, id string) context.Context {
 	sc := scopeOf(ctx)
-	if sc.conversation != id || sc.state == nil {
+	if sc.conversation != id || sc.state == nil || id == "" {
 		sc.enter(nil)
 		sc.conversation = id
 	}
@@ -69,8 +70,9 @@ func WithConversation(ctx context.Context, id string) context.Context {
 // A loaded State is a request's: load again for the next one, so that it has
 // what other machines saved.
 //
-// Errors: ErrNoConversation, ErrNoStore, ErrState for a Record that is no State,
-// and the Store's own.
+// Errors: ErrNoConversation, ErrNoStore, ErrBusy for a conversation inside a tool
+// call of whose run this is, ErrState for a Record that is no State, and the
+// Store's own.
 func (mw *Middleware) LoadState(ctx context.Context) (context.Context, error) {
 	if err := ctx.Err(); err != nil {
 		return ctx, err
@@ -82,7 +84,7 @@ func (mw *Middleware) LoadState(ctx context.Context) (context.Context, error) {
 	case sc.run != nil || sc.nested(): // its State is at work already
 		return ctx, nil
 	}
-	kept, err := mw.open(ctx, sc.conversation)
+	kept, err := mw.open(ctx, sc)
 	if err != nil {
 		return ctx, err
 	}
@@ -107,7 +109,7 @@ func (mw *Middleware) SaveState(ctx context.Context) error {
 // the process holds it.
 type SaveError struct {
 	Conversation string // its id
-	State        *State // what the Store does not hold
+	State        *State `json:"-"` // what the Store does not hold
 	Err          error  // ErrConflict after the last try, or the Store's own
 
 	kept *kept
@@ -122,7 +124,12 @@ func (e *SaveError) Error() string {
 func (e *SaveError) Unwrap() error { return e.Err }
 
 // Retry saves the State once more, merged with what the Store holds by now.
-func (e *SaveError) Retry(ctx context.Context) error { return e.kept.save(ctx) }
+func (e *SaveError) Retry(ctx context.Context) error {
+	if e.kept == nil {
+		return e // none of ours
+	}
+	return e.kept.save(ctx)
+}
 
 // loaded returns ctx with a State: its own, or the one that the Store keeps for
 // its conversation.

@@ -2,6 +2,7 @@ package skillbay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"unicode/utf8"
 )
@@ -17,7 +18,8 @@ import (
 type Sealer interface {
 	// Seal returns the text in the form to keep, valid UTF-8. An empty result
 	// redacts it: it is not kept, and the body that it belongs to counts as
-	// absent once the State was loaded again.
+	// absent once the State was loaded again. For the arguments of a launch by
+	// Invoke that waits for its turn it is an error.
 	Seal(ctx context.Context, conversation, text string) (string, error)
 	// Open returns the text that Seal was given.
 	Open(ctx context.Context, conversation, sealed string) (string, error)
@@ -27,6 +29,9 @@ type Sealer interface {
 //
 //	cfg.Store = skillbay.Sealed(sqlStore, sealer)
 func Sealed(store Store, sealer Sealer) Store { return &sealedStore{store, sealer} }
+
+// errRedacted is the error of an Invoke whose arguments would never reach a model.
+var errRedacted = errors.New("the arguments of a launch that waits for the next turn cannot be redacted")
 
 type sealedStore struct {
 	Store
@@ -71,10 +76,13 @@ func (s *sealedStore) each(state []byte, turn func(string) (string, error)) ([]b
 		return text
 	}
 	b := &st.book // no one else has it
-	for _, list := range [][]launch{b.Launches, b.Pending} {
+	for n, list := range [][]launch{b.Launches, b.Pending} {
 		for i := range list {
 			l := &list[i]
 			args := turned(l.Args)
+			if n == 1 && args == "" && l.Args != "" && failed == nil {
+				failed = errRedacted
+			}
 			l.Lost = l.Lost || args == "" && l.Args != ""
 			l.Args = args
 			for n, out := range l.Shell {

@@ -259,6 +259,10 @@ func (mw *Middleware) runDismiss(ctx context.Context, c *ticket) (string, error)
 		return fill(t.NotActive, "skill", cut(clean(in.skill), 64)), nil
 	case hostOnly:
 		return fill(t.HostOnly, "skill", name), nil
+	case dismissedAlready: // perhaps it could not be saved
+		if err := mw.saveKept(ctx, st); err != nil {
+			return "", &Error{Op: "dismiss", Skill: name, Err: err}
+		}
 	case dismissedNow:
 		mw.audit(ctx, st, Event{Type: EventDismissed, Skill: name, Tool: toolDismiss, ToolCallID: c.id, Detail: d.Reason})
 		if err := mw.onChange(ctx, st); err != nil {

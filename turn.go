@@ -29,18 +29,23 @@ type opener struct {
 
 // turn is the conversation's current turn. The zero turn is "before any".
 type turn struct {
-	N         int    `json:"n"`
-	Opener    opener `json:"opener"`
-	Answered  bool   `json:"answered,omitempty"`
-	ByHost    bool   `json:"by_host,omitempty"`   // begun by BeginTurn: no message opened it
-	Explicit  bool   `json:"explicit,omitempty"`  // BeginTurn was used on this State: model calls begin no turns
-	Contested bool   `json:"contested,omitempty"` // merged from copies that differ
+	N      int    `json:"n"`
+	Opener opener `json:"opener"`
+	// Also are the openers of copies that were merged into this turn.
+	Also      []opener `json:"also,omitempty"`
+	Answered  bool     `json:"answered,omitempty"`
+	ByHost    bool     `json:"by_host,omitempty"`   // begun by BeginTurn: no message opened it
+	Explicit  bool     `json:"explicit,omitempty"`  // BeginTurn was used on this State: model calls begin no turns
+	Contested bool     `json:"contested,omitempty"` // merged from copies that differ
 	// Grants is the sequence number after which launches grant guarded tools.
 	// It serves turn starts, going on under another message, and Fork.
 	Grants int64 `json:"grants,omitempty"`
 	// Refused names skills whose re-injection Permit refused in this turn.
 	Refused []string `json:"refused,omitempty"`
 }
+
+// openedBy reports whether the turn was opened so, here or in a merged copy.
+func (t *turn) openedBy(o opener) bool { return t.Opener == o || slices.Contains(t.Also, o) }
 
 // hashOf is the hash that ledgers store for texts: the first 16 bytes of their
 // SHA-256, base64. A text of the same length and hash would take 2^128 tries.
@@ -62,6 +67,7 @@ type turnRules struct {
 // is to be audited.
 type turnStart struct {
 	joined   []launch    // launches of the host that join the turn
+	waited   bool        // some waited until now
 	released []dismissal // skills that were idle for too long
 }
 
@@ -71,7 +77,7 @@ type turnStart struct {
 func (s *State) begin(o opener, rules turnRules, now int64) (start turnStart) {
 	t := &s.book.Turn
 	t.N++
-	t.Opener, t.ByHost = o, o.Kind == byHost
+	t.Opener, t.Also, t.ByHost = o, nil, o.Kind == byHost
 	t.Answered, t.Contested, t.Refused = false, false, nil
 	t.Grants = s.book.Seq
 	s.batch = nil
@@ -80,6 +86,7 @@ func (s *State) begin(o opener, rules turnRules, now int64) (start turnStart) {
 		l.Window = l.Window && rules.keepWindow && !s.dismissed(l) && (l.restricts() || rules.current(l.Skill).restricts())
 	}
 	start.released = s.releaseIdle(rules.idleTurns, now)
+	start.waited = len(s.book.Pending) > 0
 	start.joined = s.join()
 	s.book.Anchors = slices.DeleteFunc(s.book.Anchors, func(a anchor) bool {
 		last := s.last(a.Skill)
@@ -99,7 +106,8 @@ func (s *State) releaseIdle(idle int, now int64) (released []dismissal) {
 	}
 	for i := range s.book.Launches {
 		l := &s.book.Launches[i]
-		if s.book.Turn.N-l.Turn > idle && s.active(l) && s.first(l.Skill) == nil {
+		waits := slices.ContainsFunc(s.book.Pending, func(p launch) bool { return p.Skill == l.Skill })
+		if s.book.Turn.N-l.Turn > idle && s.active(l) && s.first(l.Skill) == nil && !waits {
 			released = append(released, dismissal{
 				Skill: l.Skill, Reason: reasonIdle, Turn: s.book.Turn.N, Time: now, Covers: s.book.Seq,
 			})
@@ -125,10 +133,15 @@ func (s *State) goOn(o opener) turnStart {
 				a.At = o
 			}
 		}
+		if i := slices.Index(t.Also, o); i >= 0 {
+			t.Also = slices.Clone(t.Also)
+			t.Also[i] = t.Opener
+		}
 		t.Opener = o
 		s.changed()
 	}
-	return turnStart{joined: s.join()}
+	waited := len(s.book.Pending) > 0
+	return turnStart{joined: s.join(), waited: waited}
 }
 
 // join takes pending launches of the host into the current turn (SPEC 7) and
