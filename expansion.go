@@ -98,7 +98,9 @@ func compileTemplate(body string, declared []string) *template {
 	t.takes = takeArguments(t.parts)
 	t.private = slices.ContainsFunc(t.parts, func(p bodyPart) bool { return p.kind == partSession })
 	if !slices.ContainsFunc(t.parts, func(p bodyPart) bool { return p.kind != partLiteral }) {
-		t.fixed = t.expand(values{})
+		if t.fixed = t.expand(values{}); t.fixed == body {
+			t.fixed = body // one text, not two
+		}
 		t.parts = nil
 	}
 	blocks := findShellBlocks(body)
