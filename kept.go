@@ -231,7 +231,7 @@ func caught(err *error) {
 
 // pause waits before try n, so that two machines do not stay in step.
 func pause(ctx context.Context, n int) error {
-	t := time.NewTimer(rand.N(min(time.Millisecond<<n, maxSaveDelay)))
+	t := time.NewTimer(rand.N(min(time.Millisecond<<n, maxSaveDelay))) //nolint:gosec // no secret
 	defer t.Stop()
 	select {
 	case <-t.C:

@@ -657,8 +657,12 @@ func TestNewSQLStoreRefuses(t *testing.T) {
 		dialect Dialect
 		table   string
 	}{
-		{"no database", SQLite, ""}, {"no dialect", 0, ""}, {"unknown dialect", 4, ""},
-		{"injection", SQLite, "x; DROP TABLE y"}, {"quote", MySQL, "a`b"}, {"two dots", PostgreSQL, "a.b.c"},
+		{"no database", SQLite, ""},
+		{"no dialect", 0, ""},
+		{"unknown dialect", 4, ""},
+		{"injection", SQLite, "x; DROP TABLE y"},
+		{"quote", MySQL, "a`b"},
+		{"two dots", PostgreSQL, "a.b.c"},
 	} {
 		_, err := NewSQLStore(nil, tc.dialect, tc.table)
 		require.ErrorIs(t, err, ErrConfig, tc.name)

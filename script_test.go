@@ -194,7 +194,7 @@ type loop struct {
 	script  *script
 	model   llms.Model
 	state   *State
-	base    context.Context // nil: one of its own
+	base    context.Context //nolint:containedctx // of the request; nil: one of its own
 	history []llms.MessageContent
 	ran     []string
 	mu      sync.Mutex

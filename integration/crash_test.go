@@ -18,8 +18,10 @@ import (
 	"github.com/skillbay/skillbay"
 )
 
+// kills are fewer under the race detector; `make stores` runs them all without.
+var kills = sized(200, 80)
+
 const (
-	kills         = 200
 	crashMessages = 8 // of a conversation
 	crashDeadline = time.Minute
 	furthestEntry = 70 // the last entry of a journal after which a pod is killed

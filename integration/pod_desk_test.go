@@ -250,6 +250,8 @@ type reference struct {
 	batch   []wish   // the calls of the model's last answer
 	before  []string // held before it
 	grants  []string // granted before it
+
+	contested bool // merged from copies that differed: each launch is a limit of its own, and none grants
 }
 
 // begin begins a run on what was loaded: a State whose turn it may go on with.
@@ -258,7 +260,7 @@ func (r *reference) begin(l *ledgers) {
 	if l == nil {
 		return
 	}
-	r.turn = l.Turn.N
+	r.turn, r.contested = l.Turn.N, l.Turn.Contested
 	for _, i := range l.Invoked {
 		if i.Turn == l.Turn.N {
 			r.held = append(r.held, i.Skill)
@@ -293,19 +295,30 @@ func (r *reference) note(e entry) {
 
 // forbids says why the tool must not run; "" lets it.
 func (r *reference) forbids(tool string) string {
-	if !within(r.before, tool) {
+	if !r.lets(tool) {
 		return fmt.Sprintf("%v are launched", r.before)
+	}
+	if tool == guardedTool && r.contested {
+		return "in a contested turn nothing grants"
 	}
 	if tool == guardedTool && !slices.ContainsFunc(r.grants, func(name string) bool { return slices.Contains(rules[name].allowed, tool) }) {
 		return fmt.Sprintf("only %v grant", r.grants)
 	}
 	for _, w := range r.batch {
-		launches := w.Tool == "skill" && (slices.Contains(r.before, w.Skill) || within(r.before, "skill"))
+		launches := w.Tool == "skill" && (!r.contested && slices.Contains(r.before, w.Skill) || r.lets("skill"))
 		if launches && !within([]string{w.Skill}, tool) {
 			return fmt.Sprintf("the same answer launches %s", w.Skill)
 		}
 	}
 	return ""
+}
+
+// lets reports whether what was launched before the answer lets the tool run.
+func (r *reference) lets(tool string) bool {
+	if !r.contested {
+		return within(r.before, tool)
+	}
+	return !slices.ContainsFunc(r.before, func(name string) bool { return !within([]string{name}, tool) })
 }
 
 // within reports whether the launched skills let the tool run: one list of all

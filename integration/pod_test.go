@@ -387,3 +387,12 @@ func (p *pod) wait() error {
 	}
 	return err
 }
+
+// sized is a number of turns or kills: the second under the race detector, which
+// makes all of it some ten times slower.
+func sized(full, raced int) int {
+	if raceEnabled {
+		return raced
+	}
+	return full
+}

@@ -42,13 +42,10 @@ const (
 // soakConversations is how many there are: fewer under the race detector, which
 // makes all of it some ten times slower, and with -short.
 func soakConversations() int {
-	switch {
-	case raceEnabled:
-		return 400
-	case testing.Short():
+	if testing.Short() {
 		return 1000
 	}
-	return 10_000
+	return sized(10_000, 400)
 }
 
 // soakActive are the numbers of active skills that conversations end with.
